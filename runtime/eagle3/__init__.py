@@ -1,0 +1,20 @@
+"""EAGLE-3 speculative decoding: the runtime of eagle3-kit."""
+
+from eagle3.config.runtime import RuntimeConfig
+from eagle3.config.speculation import Speculation
+from eagle3.engine.answer import Answer, Piece, TokenLogprobs
+from eagle3.engine.llm import LLM
+from eagle3.errors import Eagle3Error
+from eagle3.sampling.params import SamplingParams, sampling_params
+
+__all__ = [
+    "LLM",
+    "Answer",
+    "Eagle3Error",
+    "Piece",
+    "RuntimeConfig",
+    "SamplingParams",
+    "Speculation",
+    "TokenLogprobs",
+    "sampling_params",
+]

@@ -1,0 +1,66 @@
+"""A draft tree: the token sequences that one verification pass checks together.
+
+Knows no models. Node 0 is the root, the last emitted token; parents come before their children, siblings in
+the order in which the draft prefers them. Invariant (`check_integrity`): every parent index is smaller than
+its node's, and siblings carry different tokens. N nodes, root included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class DraftTree:
+    """Token, parent and score of every node; the root is its own parent."""
+
+    token_ids: tuple[int, ...]
+    """Target token id of each node."""
+    parents: tuple[int, ...]
+    """Parent node of each node; 0 for the root."""
+    scores: tuple[float, ...]
+    """Log-probability that the draft gives to the path from the root to each node; 0.0 for the root."""
+    depths: tuple[int, ...] = field(init=False)
+    """Distance from the root."""
+    _children: tuple[dict[int, int], ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        depths = [0]
+        children: list[dict[int, int]] = [{} for _ in self.token_ids]
+        for node in range(1, len(self.token_ids)):
+            parent = self.parents[node]
+            assert parent < node, "parents come before their children"
+            depths.append(depths[parent] + 1)
+            assert self.token_ids[node] not in children[parent], "siblings carry different tokens"
+            children[parent][self.token_ids[node]] = node
+        object.__setattr__(self, "depths", tuple(depths))
+        object.__setattr__(self, "_children", tuple(children))
+
+    @classmethod
+    def root_only(cls, token_id: int) -> DraftTree:
+        """A tree that verifies nothing: plain decoding."""
+        return cls(token_ids=(token_id,), parents=(0,), scores=(0.0,))
+
+    def __len__(self) -> int:
+        return len(self.token_ids)
+
+    def child(self, node: int, token_id: int) -> int | None:
+        """The child of `node` that carries `token_id`, or None."""
+        return self._children[node].get(token_id)
+
+    def tokens(self, path: Sequence[int]) -> list[int]:
+        """Token ids along a path of nodes."""
+        return [self.token_ids[node] for node in path]
+
+
+def ancestor_mask(parents: Sequence[int]) -> Tensor:
+    """Bool [N, N]: entry (i, j) says that node j is node i or one of its ancestors. It is transitive."""
+    size = len(parents)
+    mask = torch.eye(size, dtype=torch.bool)
+    for node in range(1, size):
+        mask[node] |= mask[parents[node]]
+    return mask
