@@ -7,11 +7,12 @@ import itertools
 
 import numpy as np
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from eagle3.config.speculation import Speculation
 from eagle3.tree.draft_tree import ancestor_mask
 from eagle3.tree.growth import grow_tree
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 ROOT = 999
 quick = settings(deadline=None, max_examples=60)
@@ -73,16 +74,14 @@ class RandomDraft:
             born = {
                 (*path, token): self.score((*path, token))
                 for path in frontier
-                for token in heapq.nlargest(width, range(self.vocab), key=lambda t: float(self.log_probs(path)[t]))  # noqa: B023
+                for token in heapq.nlargest(width, range(self.vocab), key=lambda t: float(self.log_probs(path)[t]))
             }
             nodes |= born
             frontier = heapq.nlargest(width, born, key=born.__getitem__)
         return nodes
 
 
-shapes = st.builds(
-    Speculation, depth=st.integers(1, 5), top_k=st.integers(1, 5), nodes=st.integers(1, 40)
-)
+shapes = st.builds(Speculation, depth=st.integers(1, 5), top_k=st.integers(1, 5), nodes=st.integers(1, 40))
 drafts = st.builds(RandomDraft, st.integers(0, 2**32), st.integers(2, 6), st.sampled_from([None, 1, 2]))
 
 

@@ -6,10 +6,11 @@ import itertools
 from collections import defaultdict
 
 import numpy as np
-from eagle3.tree.draft_tree import DraftTree
-from eagle3.verify.verification import verify
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from eagle3.tree.draft_tree import DraftTree
+from eagle3.verify.verification import verify
 
 VOCAB = 3
 

@@ -72,8 +72,8 @@ class SequenceCache:
     def check_integrity(self) -> None:
         """Assert the invariant; for tests."""
         capacity = self.keys_L1GCD.shape[3]
-        assert 0 <= self._length
-        assert 0 <= self._reserved
+        assert self._length >= 0
+        assert self._reserved >= 0
         assert self._length + self._reserved <= capacity
         assert self.values_L1GCD.shape == self.keys_L1GCD.shape
 

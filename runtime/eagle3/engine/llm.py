@@ -87,7 +87,9 @@ class LLM:
         context = self.target.arch.max_position
         vocab_size = self.target.arch.vocab_size
         _check_prompt(prompt_ids, vocab_size, context)
-        ending_ids = frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else self.tokenizer.ending_ids)
+        ending_ids = frozenset(params.stop_token_ids) | (
+            frozenset() if params.ignore_eos else self.tokenizer.ending_ids
+        )
         decoder = Decoder(
             self.target,
             Proposer(self.draft, self.speculation) if self.draft is not None and speculate else None,

@@ -58,6 +58,13 @@ class Target(nn.Module):
                 )
         self.tap_inputs = tuple(tap_inputs)
 
+    @property
+    def last_layer(self) -> DecoderLayer:
+        """The layer before the final norm."""
+        layer = self.layers[-1]
+        assert isinstance(layer, DecoderLayer)
+        return layer
+
     def forward(self, token_ids_BS: Tensor, positions_BS: Tensor, attend: Attend) -> TargetOutput:
         """Run S tokens at the given positions (int64, same device as the weights)."""
         x = self.embed_tokens(token_ids_BS)

@@ -39,6 +39,16 @@ class Tokenizer:
         )
         return list(ids)
 
+    def encode_plain(self, text: str) -> list[int]:
+        """Token ids of text with no special token added, as in the middle of a conversation."""
+        return list(self._backend(text, add_special_tokens=False)["input_ids"])
+
+    def chat_prefix(self) -> list[int]:
+        """Token ids of the chat template up to where the first user turn begins."""
+        marker = "\u241e"  # a visible symbol that no template contains
+        text: str = self._backend.apply_chat_template([{"role": "user", "content": marker}], tokenize=False)
+        return self.encode_plain(text.partition(marker)[0])
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text of token ids; special tokens are left out."""
         return str(self._backend.decode(list(token_ids), skip_special_tokens=True))

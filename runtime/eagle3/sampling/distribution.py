@@ -36,7 +36,8 @@ class TokenDistribution:
         for token_id in (*params.logit_bias, *params.stop_token_ids):
             if not 0 <= token_id < vocab_size:
                 raise InvalidInputError(
-                    f"token id {token_id} in logit_bias or stop_token_ids does not exist; allowed: 0 to {vocab_size - 1}"
+                    f"token id {token_id} in logit_bias or stop_token_ids does not exist; "
+                    f"allowed: 0 to {vocab_size - 1}"
                 )
         self._params = params
         self._vocab_size = vocab_size

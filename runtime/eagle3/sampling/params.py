@@ -27,7 +27,7 @@ class SamplingParams(BaseModel):
     )
     presence_penalty: float = Field(default=0.0, ge=-2.0, le=2.0, description="taken off logits of generated tokens")
     frequency_penalty: float = Field(default=0.0, ge=-2.0, le=2.0, description="the same, times their count")
-    logit_bias: dict[int, float] = Field(default_factory=dict, description="added to the logits of token ids; -100 to 100")
+    logit_bias: dict[int, float] = Field(default_factory=dict, description="added to logits of token ids; -100 to 100")
     seed: int | None = Field(default=None, ge=0, lt=2**63, description="makes sampled text repeatable")
     max_new_tokens: int = Field(default=128, ge=1, description="tokens generated at most")
     min_new_tokens: int = Field(default=0, ge=0, description="tokens before an end-of-text or stop token may come")

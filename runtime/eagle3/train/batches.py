@@ -35,7 +35,12 @@ class Batch:
 
 
 def batches(
-    rows: Sequence[FeatureRow], inverse_V: Tensor, *, positions_per_batch: int, max_length: int, rng: random.Random | None
+    rows: Sequence[FeatureRow],
+    inverse_V: Tensor,
+    *,
+    positions_per_batch: int,
+    max_length: int,
+    rng: random.Random | None,
 ) -> Iterator[Batch]:
     """One epoch; `rng` shuffles rows within and between batches, None keeps length order (evaluation)."""
     lengths = [min(len(row.input_ids_S), max_length) for row in rows]

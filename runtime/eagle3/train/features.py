@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -46,49 +47,54 @@ class FeatureRow:
 
 
 @torch.inference_mode()
-def compute_features(target: Target, rows: Sequence[TokenRow], top_k: int) -> Iterator[FeatureRow]:
-    """Run the target over the rows, similar lengths together; yields them in an order of its own."""
-    order = sorted(range(len(rows)), key=lambda index: len(rows[index].input_ids))
-    begin = 0
-    while begin < len(order):
-        end = begin + 1
-        while end < len(order) and (end + 1 - begin) * len(rows[order[end]].input_ids) <= _POSITIONS_PER_PASS:
-            end += 1
-        chunk = [rows[index] for index in order[begin:end]]
-        longest = len(chunk[-1].input_ids)
+def compute_shard(target: Target, rows: Sequence[TokenRow], top_k: int) -> dict[str, Tensor]:
+    """Run the target over the rows, similar lengths together; the arrays of one shard, rows in their order.
+
+    The arrays are allocated before the first pass: small results kept between passes would pin the heap under
+    the large temporaries of the output head, and a shard would cost many times its size.
+    """
+    sizes = [len(row.input_ids) for row in rows]
+    offsets = torch.tensor([0, *sizes]).cumsum(0)
+    total = int(offsets[-1])
+    shard = {
+        "input_ids": torch.tensor([token for row in rows for token in row.input_ids], dtype=torch.int32),
+        "answer_mask": torch.tensor([flag for row in rows for flag in row.answer_mask], dtype=torch.uint8),
+        "taps": torch.empty(total, len(target.tap_inputs) * target.arch.hidden_size, dtype=torch.bfloat16),
+        "top_ids": torch.empty(total, top_k, dtype=torch.int32),
+        "top_probs": torch.empty(total, top_k, dtype=torch.float16),
+        "offsets": offsets,
+    }
+    for chunk in _passes(sizes):
+        longest = sizes[chunk[-1]]
         # Padding on the right is invisible to causal attention of the real positions.
-        padded = torch.tensor([row.input_ids + [0] * (longest - len(row.input_ids)) for row in chunk])
-        positions = torch.arange(longest).expand_as(padded)
-        output = target(padded, positions, causal_attend)
-        for index, row in enumerate(chunk):
-            size = len(row.input_ids)
-            probs = target.logits(output.hidden_BSH[index, :size]).float().softmax(dim=-1)
-            top_probs, top_ids = probs.topk(top_k, dim=-1)
-            yield FeatureRow(
-                input_ids_S=padded[index, :size].to(torch.int32),
-                answer_mask_S=torch.tensor(row.answer_mask, dtype=torch.uint8),
-                taps_SF=output.taps_BSF[index, :size].to(torch.bfloat16),
-                top_ids_SK=top_ids.to(torch.int32),
-                top_probs_SK=top_probs.to(torch.float16),
-            )
-        begin = end
+        padded = torch.tensor([rows[index].input_ids + [0] * (longest - sizes[index]) for index in chunk])
+        output = target(padded, torch.arange(longest).expand_as(padded), causal_attend)
+        for place, index in enumerate(chunk):
+            begin, end = int(offsets[index]), int(offsets[index + 1])
+            logits = target.logits(output.hidden_BSH[place, : end - begin]).float()
+            values, ids = logits.topk(top_k, dim=-1)
+            shard["taps"][begin:end] = output.taps_BSF[place, : end - begin]
+            shard["top_ids"][begin:end] = ids
+            shard["top_probs"][begin:end] = (values - logits.logsumexp(dim=-1, keepdim=True)).exp()
+    return shard
 
 
-def save_shard(path: Path, rows: Sequence[FeatureRow]) -> None:
+def _passes(sizes: Sequence[int]) -> Iterator[list[int]]:
+    """Row indices of each forward pass: shortest first, padded size bounded."""
+    chunk: list[int] = []
+    for index in sorted(range(len(sizes)), key=lambda index: sizes[index]):
+        if chunk and (len(chunk) + 1) * sizes[index] > _POSITIONS_PER_PASS:
+            yield chunk
+            chunk = []
+        chunk.append(index)
+    if chunk:
+        yield chunk
+
+
+def save_shard(path: Path, shard: dict[str, Tensor]) -> None:
     """Write one shard; the file appears only when it is whole."""
-    sizes = torch.tensor([0] + [len(row.input_ids_S) for row in rows], dtype=torch.int64)
     partial = path.with_suffix(".partial")
-    save_file(
-        {
-            "input_ids": torch.cat([row.input_ids_S for row in rows]),
-            "answer_mask": torch.cat([row.answer_mask_S for row in rows]),
-            "taps": torch.cat([row.taps_SF for row in rows]),
-            "top_ids": torch.cat([row.top_ids_SK for row in rows]),
-            "top_probs": torch.cat([row.top_probs_SK for row in rows]),
-            "offsets": sizes.cumsum(0),
-        },
-        partial,
-    )
+    save_file(shard, partial)
     partial.replace(path)
 
 
@@ -101,7 +107,7 @@ def load_shards(directory: Path) -> list[FeatureRow]:
     for path in paths:
         tensors = load_file(path)
         bounds = tensors["offsets"].tolist()
-        for begin, end in zip(bounds, bounds[1:], strict=False):
+        for begin, end in pairwise(bounds):
             rows.append(
                 FeatureRow(
                     input_ids_S=tensors["input_ids"][begin:end],

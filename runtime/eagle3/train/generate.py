@@ -71,7 +71,6 @@ def generate_batch(
     stop_ids: frozenset[int],
     temperatures: Sequence[float],
     generator: torch.Generator,
-    top_k: int = 0,
 ) -> list[list[int]]:
     """New tokens for each prompt, the stop token included when one came; temperature 0 takes the argmax."""
     longest = max(len(prompt) for prompt in prompts)
@@ -87,7 +86,7 @@ def generate_batch(
         positions = cache.begin(step_ids.shape[1])
         hidden = target(step_ids, positions, cache).hidden_BSH[:, -1]
         cache.finish()
-        chosen = _choose(target.logits(hidden), heat_B, generator, top_k)
+        chosen = _choose(target.logits(hidden), heat_B, generator)
         for row, token in enumerate(chosen.tolist()):
             if running[row]:
                 outputs[owner[row]].append(token)
@@ -115,9 +114,8 @@ def generate_all(
     temperatures: Sequence[float],
     generator: torch.Generator,
     on_batch: Callable[[list[int], list[list[int]]], None],
-    top_k: int = 0,
 ) -> None:
-    """Generate for every prompt, shortest first; `on_batch` gets the prompt indices and their new tokens."""
+    """Generate for every prompt, similar lengths together; `on_batch` gets prompt indices and their new tokens."""
     order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
     for begin in range(0, len(order), batch_size):
         chunk = order[begin : begin + batch_size]
@@ -128,20 +126,14 @@ def generate_all(
             stop_ids=stop_ids,
             temperatures=[temperatures[index] for index in chunk],
             generator=generator,
-            top_k=top_k,
         )
         on_batch(chunk, answers)
 
 
-def _choose(logits_BV: Tensor, heat_B: Tensor, generator: torch.Generator, top_k: int) -> Tensor:
-    greedy = logits_BV.argmax(dim=-1)
+def _choose(logits_BV: Tensor, heat_B: Tensor, generator: torch.Generator) -> Tensor:
+    chosen = logits_BV.argmax(dim=-1)
     hot = (heat_B > 0).nonzero()[:, 0]
     if len(hot):
-        scaled = logits_BV[hot] / heat_B[hot, None]
-        if top_k:
-            values, ids = scaled.topk(top_k, dim=-1)
-            picked = torch.multinomial(values.softmax(dim=-1), 1, generator=generator)
-            greedy[hot] = ids.gather(1, picked)[:, 0]
-        else:
-            greedy[hot] = torch.multinomial(scaled.softmax(dim=-1), 1, generator=generator)[:, 0]
-    return greedy
+        probs = (logits_BV[hot] / heat_B[hot, None]).softmax(dim=-1)
+        chosen[hot] = torch.multinomial(probs, 1, generator=generator)[:, 0]
+    return chosen

@@ -40,7 +40,7 @@ def initialise_from_target(draft: Draft, target: Target, generator: torch.Genera
     """Fill every parameter of `draft` from `target`; `draft.target_ids_V` must be set."""
     width = draft.config.hidden_size
     assert width == target.arch.hidden_size, "only a draft of the target's width can take its weights"
-    source = target.layers[-1]
+    source = target.last_layer
     layer = draft.midlayer
     for name in ("q_proj", "k_proj", "v_proj"):
         weight: Tensor = getattr(layer.self_attn, name).weight

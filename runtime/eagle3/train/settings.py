@@ -24,6 +24,8 @@ class TrainSettings(BaseModel):
     data: Path = Field(description="folder made by `eagle3 data build`")
     output: Path = Field(description="folder for checkpoints, the exported draft and the loss plot")
     stages: tuple[Stage, ...] = Field(min_length=1, description="stages in order")
+    draft_vocab_size: int = Field(default=8192, ge=1, description="tokens that the draft can propose")
+    held_out: int = Field(default=100, ge=1, description="rows kept out of training, to measure tau on")
     learning_rate: float = Field(default=1e-3, gt=0, description="peak learning rate of AdamW")
     warmup_steps: int = Field(default=100, ge=0, description="linear warm-up, optimiser steps")
     final_rate: float = Field(default=0.02, ge=0, le=1, description="learning rate at the end, as a share of the peak")

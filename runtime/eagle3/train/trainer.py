@@ -11,7 +11,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -26,6 +26,7 @@ from eagle3.train.ttt import accepted_lengths, training_time_test, weighted_loss
 
 _CHECKPOINT = "checkpoint.pt"
 _LOG = "training.jsonl"
+_NOISE_SAMPLE_ROWS = 32
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,6 +76,9 @@ class Trainer:
             lr=settings.learning_rate,
             betas=settings.betas,
         )
+        # Massive activations of first tokens would spoil a mean; the median of a sample of rows does not see them.
+        sample = torch.cat([row.taps_SF for row in train_rows[:_NOISE_SAMPLE_ROWS]]).float()
+        self._noise_scale_F = sample.abs().median(dim=0).values * settings.feature_noise
         self._step = 0
         self._epoch = 0
         self._batch_in_epoch = 0
@@ -127,15 +131,15 @@ class Trainer:
         self.draft.eval()
         settings = self.settings
         started, accepted = 0, [0] * settings.eval_ttt_steps
-        for batch in batches(
+        for stored in batches(
             self._held_out_rows,
             self._inverse_V,
             positions_per_batch=settings.positions_per_batch,
             max_length=settings.max_length,
             rng=None,
         ):
-            with self._precision():
-                results = training_time_test(self.draft, batch, settings.eval_ttt_steps)
+            batch = replace(stored, taps_BSF=stored.taps_BSF.float())
+            results = training_time_test(self.draft, batch, settings.eval_ttt_steps)
             chains, right = accepted_lengths(results)
             started += chains
             accepted = [total + new for total, new in zip(accepted, right, strict=True)]
@@ -144,14 +148,7 @@ class Trainer:
 
     def _train_step(self, batch: Batch, ttt_steps: int) -> tuple[float, int, list[int]]:
         self.draft.train()
-        noisy = Batch(
-            input_ids_BS=batch.input_ids_BS,
-            answer_BS=batch.answer_BS,
-            taps_BSF=self._with_noise(batch.taps_BSF),
-            top_draft_ids_BSK=batch.top_draft_ids_BSK,
-            top_probs_BSK=batch.top_probs_BSK,
-            argmax_in_vocabulary_BS=batch.argmax_in_vocabulary_BS,
-        )
+        noisy = replace(batch, taps_BSF=self._with_noise(batch.taps_BSF))
         with self._precision():
             results = training_time_test(self.draft, noisy, ttt_steps)
             loss = weighted_loss(results, self.settings.step_decay)
@@ -172,9 +169,7 @@ class Trainer:
         if self.settings.feature_noise == 0:
             return taps
         generator = torch.Generator().manual_seed(self.settings.seed * 1_000_003 + self._step)
-        # Massive activations of the first token would make one scale for all features meaningless: median, not mean.
-        scale_F = taps.abs().flatten(0, 1).median(dim=0).values * self.settings.feature_noise
-        return taps + torch.randn(taps.shape, generator=generator) * scale_F
+        return taps + torch.randn(taps.shape, generator=generator) * self._noise_scale_F
 
     def _precision(self) -> torch.autocast:
         return torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.settings.bf16)
@@ -232,3 +227,10 @@ class Trainer:
         self._optimiser.load_state_dict(state["optimiser"])
         self._step, self._epoch = state["step"], state["epoch"]
         self._batch_in_epoch, self._elapsed_s = state["batch_in_epoch"], state["elapsed_s"]
+
+
+def read_log(output: Path) -> list[Progress]:
+    """The training log of an output folder, oldest line first; of lines that a resumed run wrote again, the newest."""
+    lines = (output / _LOG).read_text(encoding="utf-8").splitlines()
+    by_step = {values["step"]: Progress(**values) for values in map(json.loads, lines)}
+    return [by_step[step] for step in sorted(by_step)]

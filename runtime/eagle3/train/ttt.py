@@ -25,15 +25,21 @@ class StepResult:
     loss: Tensor
     """Mean soft cross-entropy over the masked positions, scalar float32."""
     correct_BS: Tensor
-    """Whether the draft's first choice is the target's first choice, bool; False outside the mask."""
+    """Whether the draft's first choice is the target's first choice, bool; False outside the mask.
+
+    Columns begin at the first row that any step predicts an answer token from."""
     mask_BS: Tensor
-    """Positions whose predicted token belongs to an answer, bool."""
+    """Positions whose predicted token belongs to an answer, bool; the same columns."""
 
 
 class ChainAttention:
-    """An `Attend` over the real keys of step 0 and the diagonal keys of the steps since."""
+    """An `Attend` over the real keys of step 0 and the diagonal keys of the steps since.
 
-    def __init__(self) -> None:
+    Steps after the first may leave out the rows before `first_row`, whose outputs nothing needs.
+    """
+
+    def __init__(self, first_row: int) -> None:
+        self._first_row = first_row
         self._keys: list[Tensor] = []
         self._values: list[Tensor] = []
 
@@ -45,39 +51,41 @@ class ChainAttention:
         self._values.append(value_BGSD.repeat_interleave(share, dim=1))
         if len(self._keys) == 1:
             return F.scaled_dot_product_attention(query_BHSD, self._keys[0], self._values[0], is_causal=True)
-        scale = query_BHSD.shape[-1] ** -0.5
-        query = query_BHSD * scale
-        steps = query.shape[2]
-        future = torch.ones(steps, steps, dtype=torch.bool, device=query.device).triu(1)
+        query = query_BHSD * query_BHSD.shape[-1] ** -0.5
+        real_keys = self._keys[0].shape[2]
+        future = torch.ones(query.shape[2], real_keys, dtype=torch.bool, device=query.device).triu(1 + self._first_row)
         real = (query @ self._keys[0].transpose(-1, -2)).masked_fill(future, float("-inf"))
         chain = torch.stack([(query * keys).sum(dim=-1) for keys in self._keys[1:]], dim=-1)
-        weights = torch.cat([real, chain], dim=-1).float().softmax(dim=-1).to(query.dtype)
-        out = weights[..., :steps] @ self._values[0]
+        weights = torch.cat([real, chain], dim=-1).softmax(dim=-1, dtype=torch.float32).to(query.dtype)
+        out = weights[..., :real_keys] @ self._values[0]
         for index, values in enumerate(self._values[1:]):
-            out = out + weights[..., steps + index, None] * values
+            out = out + weights[..., real_keys + index, None] * values
         return out
 
 
 def training_time_test(draft: Draft, batch: Batch, num_steps: int) -> list[StepResult]:
     """Unroll `num_steps` draft steps over a batch; rows too short for a step are masked out of it."""
     hidden = draft.fuse(batch.taps_BSF)
-    attention = ChainAttention()
     rows = batch.input_ids_BS.shape[1]
+    # Row t predicts token t + 2 at step 0: rows before the first answer in the batch are only keys.
+    first_row = max(0, _first_true_column(batch.answer_BS) - 2)
+    attention = ChainAttention(first_row)
     positions = torch.arange(rows, device=hidden.device).expand(len(hidden), -1)
     results: list[StepResult] = []
     for step in range(num_steps):
-        token_ids = _shifted(batch.input_ids_BS, 1 + step)
-        output = draft(token_ids, hidden, positions + step, attention)
-        hidden = output.feedback_BSH
-        answers = _shifted(batch.answer_BS, 2 + step)
-        learnable = answers & _shifted(batch.argmax_in_vocabulary_BS, 1 + step)
-        top_ids = _shifted(batch.top_draft_ids_BSK, 1 + step)
-        top_probs = _shifted(batch.top_probs_BSK, 1 + step)
-        logits_MV = draft.logits(output.normed_BSH[learnable]).float()
-        picked_MK = logits_MV.gather(1, top_ids[learnable])
-        losses_M = logits_MV.logsumexp(dim=-1) - (picked_MK * top_probs[learnable]).sum(dim=-1)
+        begin = first_row if step else 0
+        token_ids = _shifted(batch.input_ids_BS, 1 + step)[:, begin:]
+        output = draft(token_ids, hidden, positions[:, begin:] + step, attention)
+        hidden = output.feedback_BSH[:, first_row - begin :]
+        normed = output.normed_BSH[:, first_row - begin :]
+        answers = _shifted(batch.answer_BS, 2 + step)[:, first_row:]
+        learnable = answers & _shifted(batch.argmax_in_vocabulary_BS, 1 + step)[:, first_row:]
+        top_ids = _shifted(batch.top_draft_ids_BSK, 1 + step)[:, first_row:][learnable]
+        top_probs = _shifted(batch.top_probs_BSK, 1 + step)[:, first_row:][learnable]
+        log_probs_MV = draft.logits(normed[learnable]).log_softmax(dim=-1, dtype=torch.float32)
+        losses_M = -(log_probs_MV.gather(1, top_ids) * top_probs).sum(dim=-1)
         correct = torch.zeros_like(answers)
-        correct[learnable] = logits_MV.detach().argmax(dim=-1) == top_ids[learnable][:, 0]
+        correct[learnable] = log_probs_MV.detach().argmax(dim=-1) == top_ids[:, 0]
         results.append(StepResult(loss=losses_M.sum() / max(len(losses_M), 1), correct_BS=correct, mask_BS=answers))
     return results
 
@@ -101,6 +109,11 @@ def accepted_lengths(results: list[StepResult]) -> tuple[int, list[int]]:
         running = running & result.correct_BS
         accepted.append(int(running.sum()))
     return started, accepted
+
+
+def _first_true_column(mask_BS: Tensor) -> int:
+    columns = mask_BS.any(dim=0).nonzero()
+    return int(columns[0]) if len(columns) else 0
 
 
 def _shifted(values: Tensor, steps: int) -> Tensor:

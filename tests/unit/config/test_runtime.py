@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from eagle3.config.runtime import RuntimeConfig, load_config, parse_config
 from eagle3.config.speculation import Speculation
 from eagle3.errors import ConfigError

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from eagle3.config.speculation import Speculation
 from pydantic import ValidationError
+
+from eagle3.config.speculation import Speculation
 
 
 @pytest.mark.parametrize(

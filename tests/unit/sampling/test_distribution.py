@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 import torch
+
 from eagle3.errors import InvalidInputError, NumericalError
 from eagle3.sampling.distribution import TokenDistribution
 from eagle3.sampling.params import sampling_params

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from eagle3.errors import InvalidInputError
 from eagle3.sampling.params import SamplingParams, sampling_params
 

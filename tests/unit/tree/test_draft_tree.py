@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from eagle3.tree.draft_tree import DraftTree, ancestor_mask
 
 

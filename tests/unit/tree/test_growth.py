@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+
 from eagle3.config.speculation import Speculation
 from eagle3.tree.growth import Frontier, grow_tree
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from eagle3.tree.draft_tree import DraftTree
 from eagle3.verify.verification import verify
 

@@ -1,0 +1,59 @@
+"""`eagle3 data build`: make training data for a draft from conversations, prompts, or nothing but the target."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tqdm import tqdm
+
+from eagle3.cli.options import validated
+from eagle3.config.runtime import EMBEDDED
+from eagle3.models.embedded import embedded_target
+from eagle3.models.tokenizer import load_tokenizer
+from eagle3.train.build import BuildSettings, build, bulk_target
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the command."""
+    data = commands.add_parser("data", help="make training data", description=__doc__)
+    kinds = data.add_subparsers(dest="kind", required=True, metavar="KIND")
+    parser = kinds.add_parser("build", help="prompts, answered by the target, with the target's features")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="data folder; a killed build goes on")
+    parser.add_argument("--target", default=EMBEDDED, metavar="PATH", help="model (default: %(default)s)")
+    parser.add_argument(
+        "--input", dest="inputs", action="append", type=Path, metavar="FILE",
+        help="JSONL of ShareGPT, messages or prompt rows; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--invent", type=int, metavar="N", help="prompts to invent besides (default: 0)")
+    parser.add_argument("--from-target", type=float, metavar="SHARE", help="written by the target (default: 0.35)")
+    parser.add_argument("--keep-answers", action="store_true", default=None, help="train on the data's own answers")
+    parser.add_argument("--sampled-share", type=float, metavar="SHARE", help="answers not greedy (default: 0.15)")
+    parser.add_argument("--temperature", type=float, metavar="T", help="temperature of those (default: 0.7)")
+    parser.add_argument("--max-new-tokens", type=int, metavar="N", help="tokens of an answer at most (default: 128)")
+    parser.add_argument("--batch-size", type=int, metavar="N", help="answers side by side (default: 128)")
+    parser.add_argument(
+        "--tap", dest="tap_inputs", action="append", type=int, metavar="LAYER", help="tap layer, by input"
+    )
+    parser.add_argument("--seed", type=int, metavar="N", help="(default: 0)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Build the folder, with a progress bar for each stage."""
+    given = {name: getattr(args, name) for name in BuildSettings.model_fields if getattr(args, name, None) is not None}
+    settings = validated(BuildSettings, given)
+    path = embedded_target() if args.target == EMBEDDED else Path(args.target)
+    tokenizer = load_tokenizer(path)
+    target = bulk_target(path, settings.tap_inputs)
+    with tqdm(disable=not sys.stderr.isatty(), file=sys.stderr) as bar:
+
+        def on_progress(done: int, total: int, what: str) -> None:
+            bar.set_description(what)
+            bar.total, bar.n = total, done
+            bar.refresh()
+
+        build(args.output, settings, target, tokenizer, on_progress)
+    print(args.output)
+    return 0

@@ -1,0 +1,101 @@
+"""`eagle3 generate`: answer one prompt, or a file of prompts, on stdout."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from eagle3.bench.tau import as_json
+from eagle3.cli.options import add_model_flags, add_sampling_flags, params_from, runtime_config
+from eagle3.engine.answer import Answer
+from eagle3.engine.llm import LLM
+from eagle3.errors import InvalidInputError
+from eagle3.sampling.params import SamplingParams
+from eagle3.train.conversations import prompt_of, read_jsonl
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the command."""
+    parser = commands.add_parser("generate", help="answer prompts", description=__doc__)
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--prompt", metavar="TEXT", help="one prompt")
+    source.add_argument(
+        "--prompts",
+        type=Path,
+        metavar="FILE",
+        help="JSONL rows with prompt, turns, messages or conversations",
+    )
+    parser.add_argument("--system", metavar="TEXT", help="system message (default: the chat template's)")
+    parser.add_argument("--raw", action="store_true", help="continue the prompt as it is, without the chat template")
+    parser.add_argument("--no-speculation", action="store_true", help="decode plainly, without the draft")
+    parser.add_argument("--json", action="store_true", help="one JSON object per answer instead of streamed text")
+    add_model_flags(parser)
+    add_sampling_flags(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Answer and print."""
+    params = params_from(args)
+    config = runtime_config(args)
+    prompts = [args.prompt] if args.prompt is not None else read_prompts(args.prompts, None)
+    if any(not prompt.strip() for prompt in prompts):
+        raise InvalidInputError("the prompt is empty; give some text")
+    if args.no_speculation:
+        config = config.model_copy(update={"draft": None})
+    llm = LLM.from_config(config)
+    for prompt in prompts:
+        prompt_ids = encode(llm, prompt, raw=args.raw, system=args.system)
+        for index in range(params.n):
+            answer = _stream(llm, prompt_ids, params, index, echo=not args.json)
+            if args.json:
+                print(json.dumps(answer_json(answer)), flush=True)
+    return 0
+
+
+def read_prompts(path: Path, limit: int | None) -> list[str]:
+    """First user turns of a JSONL file; InvalidInputError names the line of anything unreadable."""
+    prompts = [prompt_of(row, f"{path}, line {number}") for number, row in read_jsonl(path)]
+    if not prompts:
+        raise InvalidInputError(f"{path} holds no prompts")
+    return prompts[:limit]
+
+
+def encode(llm: LLM, prompt: str, *, raw: bool, system: str | None) -> list[int]:
+    """Token ids of a prompt, under the chat template unless `raw` or there is none."""
+    if raw or not llm.tokenizer.has_chat_template:
+        return llm.tokenizer.encode(prompt)
+    messages = [{"role": "system", "content": system}] if system else []
+    return llm.tokenizer.encode_chat([*messages, {"role": "user", "content": prompt}])
+
+
+def answer_json(answer: Answer) -> dict[str, Any]:
+    """An answer as a JSON object."""
+    report: dict[str, Any] = {
+        "text": answer.text,
+        "token_ids": list(answer.token_ids),
+        "finish_reason": answer.finish_reason,
+        **as_json(answer.stats),
+    }
+    if answer.logprobs is not None:
+        report["logprobs"] = [
+            {"token_id": entry.token_id, "logprob": entry.logprob, "top": [list(pair) for pair in entry.top]}
+            for entry in answer.logprobs
+        ]
+    return report
+
+
+def _stream(llm: LLM, prompt_ids: Sequence[int], params: SamplingParams, index: int, *, echo: bool) -> Answer:
+    for piece in llm.stream(prompt_ids, params, index=index):
+        if echo:
+            sys.stdout.write(piece.text)
+            sys.stdout.flush()
+        if piece.answer is not None:
+            if echo:
+                sys.stdout.write("\n")
+            return piece.answer
+    raise AssertionError("a stream ends with its answer")
