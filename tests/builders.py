@@ -338,7 +338,7 @@ def tiny_target(
         "num_hidden_layers": layers,
         "max_position_embeddings": max_position,
     }
-    target = randomise(Target(architecture_from_hf(TINY_CONFIG | sizes)), seed)
+    target: Any = randomise(Target(architecture_from_hf(TINY_CONFIG | sizes)), seed)
     with torch.no_grad():
         target.lm_head.weight.mul_(loud)
         target.embed_tokens.weight.mul_(loud)
@@ -366,7 +366,7 @@ def tiny_draft(target: Any, *, target_ids: list[int] | None = None, seed: int = 
     return draft.eval().requires_grad_(False)
 
 
-class ByteTokenizer:
+class ByteTokenizer(Any):  # Any: stands for a Tokenizer, which it does not inherit from
     """Token ids 0 to 255 are bytes; ids from 256 on are special and have no text. Has no chat template."""
 
     has_chat_template = False
@@ -383,7 +383,7 @@ class ByteTokenizer:
         return bytes(token_id for token_id in token_ids if token_id < 256).decode(errors="replace")
 
 
-class ScriptedTarget:
+class ScriptedTarget(Any):
     """Stands for a `Target` whose next token after position i is `script[i]`, whatever the text is.
 
     So a prompt of P tokens is answered by `script[P - 1:]`. Its one tap feature is the position.
@@ -415,7 +415,7 @@ class ScriptedTarget:
         return out.scatter_(-1, following[..., None], 5.0)
 
 
-class ScriptedProposer:
+class ScriptedProposer(Any):
     """Stands for a `Proposer` that drafts a chain of `depth` tokens: `guess` of a position gives its next token.
 
     `observed` holds every (feature, following token) that it was told of.
@@ -441,3 +441,120 @@ class ScriptedProposer:
             parents=(0, *range(depth)),
             scores=tuple(-float(step) for step in range(depth + 1)),
         )
+
+
+def noisy_markov(seed: int = 0, *, noise: float = 0.03, loud: float = 2.0) -> tuple[Any, Any]:
+    """A Markov target whose weights are blurred, so that its context matters, and the draft of the clear one.
+
+    The draft is right often, but far from always: cycles accept nothing, something and everything.
+    """
+    from eagle3.models.draft_loader import build_draft
+
+    target = markov_target()
+    draft = build_draft(markov_draft_checkpoint(), target, source="noisy_markov")
+    generator = torch.Generator().manual_seed(seed)
+    for name, parameter in target.named_parameters():
+        if "norm" not in name:
+            parameter.add_(noise * torch.randn(parameter.shape, generator=generator))
+    target.lm_head.weight.mul_(loud)
+    return target, draft
+
+
+class ChatTokenizer(Any):  # Any: stands for a Tokenizer, which it does not inherit from
+    """Sixty-four ids, as many as `markov_target` has: 58 characters, then the marks of a chat template.
+
+    A user turn is USER text TURN_END, an answer ASSISTANT text TURN_END. END_OF_TEXT is another ending id, below
+    TURN_END, as in the vocabularies of SmolLM2, Qwen and Llama 3.
+    """
+
+    CHARACTERS = " abcdefghijklmnopqrstuvwxyz0123456789.,:;!?'\"()-+*/=\n<>_#"
+    END_OF_TEXT, USER, ASSISTANT, TURN_END = 58, 59, 60, 61
+    has_chat_template = True
+    ending_ids = frozenset({END_OF_TEXT, TURN_END})
+
+    def encode_plain(self, text: str) -> list[int]:
+        """One id for each character; unknown ones become the last."""
+        known = self.CHARACTERS
+        return [known.index(letter) if letter in known else len(known) - 1 for letter in text.lower()]
+
+    encode = encode_plain
+
+    def encode_chat(self, messages: Sequence[Any]) -> list[int]:
+        """The conversation up to where its answer begins."""
+        ids: list[int] = []
+        for message in messages:
+            role = self.ASSISTANT if message["role"] == "assistant" else self.USER
+            ids += [role, *self.encode_plain(message["content"]), self.TURN_END]
+        return [*ids, self.ASSISTANT]
+
+    def chat_prefix(self) -> list[int]:
+        """Up to where the first user's text begins."""
+        return [self.USER]
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The characters; marks are left out."""
+        return "".join(self.CHARACTERS[i] for i in token_ids if i < len(self.CHARACTERS))
+
+
+CHATML_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+BYTE_VOCAB = 260
+
+
+def write_byte_tokenizer(directory: Path, *, chat_template: str | None = CHATML_TEMPLATE) -> Path:
+    """A Hugging Face tokenizer of 256 bytes and four special tokens; needs a model of `BYTE_VOCAB` ids."""
+    from tokenizers import Tokenizer as Backend
+    from tokenizers import decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    backend = Backend(models.BPE(vocab={letter: index for index, letter in enumerate(letters)}, merges=[]))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    backend.add_special_tokens(["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>"])
+    fast = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|im_end|>", pad_token="<|pad|>")
+    fast.chat_template = chat_template
+    fast.save_pretrained(directory)
+    return directory
+
+
+def write_byte_model(directory: Path, *, chat_template: str | None = CHATML_TEMPLATE, seed: int = 0) -> Path:
+    """A random model and its tokenizer in one directory, as a user would give them to `--target`."""
+    config = TINY_CONFIG | {
+        "vocab_size": BYTE_VOCAB, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 8,
+        "max_position_embeddings": 1024,
+    }  # fmt: skip
+    tensors = tiny_tensors(config, seed)
+    tensors["lm_head.weight"] *= 4.0  # clear choices: bfloat16 rounding changes none of them
+    write_checkpoint(directory, config, tensors)
+    return write_byte_tokenizer(directory, chat_template=chat_template)
+
+
+@torch.inference_mode()
+def answered_rows(target: Any, count: int, *, answer: int = 12, seed: int = 0) -> list[Any]:
+    """Training rows: random prompts of 3 to 8 tokens, and the target's greedy answers in float32, uncached."""
+    from eagle3.models.attention import causal_attend
+    from eagle3.train.features import TokenRow
+
+    generator = torch.Generator().manual_seed(seed)
+    rows: list[Any] = []
+    for index in range(count):
+        prompt = torch.randint(target.arch.vocab_size, (3 + index % 6,), generator=generator).tolist()
+        token_ids = list(prompt)
+        for _ in range(answer):
+            positions = torch.arange(len(token_ids))[None]
+            hidden = target(torch.tensor([token_ids]), positions, causal_attend).hidden_BSH[0, -1]
+            token_ids.append(int(target.logits(hidden).argmax()))
+        rows.append(TokenRow(token_ids, [False] * len(prompt) + [True] * answer))
+    return rows
+
+
+def feature_rows(target: Any, rows: Sequence[Any], folder: Path, *, top_k: int = 8) -> list[Any]:
+    """The rows with features of the target, through a shard in `folder`, as training reads them."""
+    from eagle3.train.features import compute_shard, load_shards, save_shard
+
+    folder.mkdir(parents=True, exist_ok=True)
+    save_shard(folder / "00000.safetensors", compute_shard(target, rows, top_k))
+    return load_shards(folder)

@@ -9,6 +9,7 @@ computed, by a float64 implementation of the parameters of its own.
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ SHAPE = Speculation(depth=2, top_k=3, nodes=12)
 RUNS = 200_000
 ALLOWED = 0.01
 
-CASES = {
+CASES: dict[str, dict[str, Any]] = {
     "plain": {"temperature": 1.0},
     "top_k": {"temperature": 0.8, "top_k": 3},
     "top_p": {"temperature": 1.3, "top_p": 0.8},
@@ -170,7 +171,8 @@ def accept_first_child(tree, choose):
 
 def redraw_after_rejection(tree, choose):
     """A wrong rule: a rejected draw is replaced by a fresh one, as if the residual were the target's law."""
-    node, path, accepted = 0, [0], []
+    node, path = 0, [0]
+    accepted: list[int] = []
     while (child := tree.child(node, token := choose(node, accepted))) is not None:
         node = child
         path.append(child)

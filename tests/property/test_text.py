@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -78,7 +80,7 @@ def test_ending_is_what_the_whole_text_says(ids, stop, max_tokens, cuts):
     ending = Ending(ending_ids=frozenset([EOS]), stop=stop, max_tokens=max_tokens, detokenizer=Detokenizer(decode))
     released, fed = "", 0
     edges = [0, *sorted(cut for cut in cuts if cut < len(ids)), len(ids)]
-    for begin, end in zip(edges, edges[1:], strict=False):
+    for begin, end in itertools.pairwise(edges):
         taken, text = ending.feed(ids[begin:end])
         released += text
         fed += taken

@@ -50,7 +50,7 @@ class RandomDraft:
 
     def paths(self, tree):
         """Draft ids from the root to every node but the root -> score."""
-        paths = {0: ()}
+        paths: dict[int, tuple[int, ...]] = {0: ()}
         for node in range(1, len(tree)):
             paths[node] = (*paths[tree.parents[node]], self.draft_id[tree.token_ids[node]])
         return {path: tree.scores[node] for node, path in paths.items() if node}
@@ -69,7 +69,8 @@ class RandomDraft:
     def beam(self, shape):
         """All nodes that K frontier nodes a level give, by plain lists, as {path: score}."""
         width = min(shape.top_k, self.vocab)
-        frontier, nodes = [()], {}
+        frontier: list[tuple[int, ...]] = [()]
+        nodes: dict[tuple[int, ...], float] = {}
         for _level in range(shape.depth):
             born = {
                 (*path, token): self.score((*path, token))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
@@ -44,8 +45,9 @@ def test_emitted_tokens_have_the_law_of_the_target(tree, seed):
     would have made, so the law of any first tokens is the product of the target's own conditionals.
     """
     rng = np.random.default_rng(seed)
-    target = defaultdict(lambda: rng.dirichlet(np.ones(VOCAB)))
-    law, mass = defaultdict(float), 0.0
+    target: defaultdict[tuple[int, ...], Any] = defaultdict(lambda: rng.dirichlet(np.ones(VOCAB)))
+    law: defaultdict[tuple[int, ...], float] = defaultdict(float)
+    mass = 0.0
     for draws in itertools.product(range(VOCAB), repeat=4):
         chance = np.prod([target[draws[:end]][token] for end, token in enumerate(draws)])
         emitted = outcome(tree, draws)

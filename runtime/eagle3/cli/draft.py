@@ -127,8 +127,11 @@ def _as_json(diagnosis: Diagnosis) -> dict[str, object]:
 
 
 def _as_text(diagnosis: Diagnosis) -> str:
-    lines = [f"{finding.severity}: {finding.what}\n    {finding.remedy}" for finding in diagnosis.findings]
-    if diagnosis.first_acceptance is not None:
-        lines.append(f"first-position acceptance: {diagnosis.first_acceptance:.1%}")
+    lines = [
+        f"{finding.severity}: {finding.what}" + (f"\n    {finding.remedy}" if finding.remedy else "")
+        for finding in diagnosis.findings
+    ]
+    for place, measured in (("first", diagnosis.first_acceptance), ("second", diagnosis.second_acceptance)):
+        lines += [f"{place}-position acceptance, {reading}: {share:.1%}" for reading, share in measured.items()]
     lines.append("the draft is usable" if diagnosis.ok else "the draft is not usable as it is")
     return "\n".join(lines)

@@ -165,6 +165,7 @@ def _replace(path: Path, write: Callable[[Path], object]) -> None:
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         write(part)
+        part.chmod(0o644)  # safetensors writes 0600; a server under another user must read the draft
         with part.open("rb") as file:
             os.fsync(file.fileno())
         part.replace(path)

@@ -3,7 +3,7 @@
 A shard is a safetensors file of flat arrays over the P positions of its rows: `input_ids` int32 [P],
 `answer_mask` uint8 [P] (1 where the token was written by the assistant), `taps` bfloat16 [P, F], `top_ids`
 int32 [P, K] and `top_probs` float16 [P, K] (the target's next-token distribution after the position, cut to
-its K largest), `offsets` int64 [rows + 1]. Knows no draft.
+its K largest; zero before the first answer), `offsets` int64 [rows + 1]. Knows no draft.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def compute_shard(target: Target, rows: Sequence[TokenRow], top_k: int) -> dict[
         "input_ids": torch.tensor([token for row in rows for token in row.input_ids], dtype=torch.int32),
         "answer_mask": torch.tensor([flag for row in rows for flag in row.answer_mask], dtype=torch.uint8),
         "taps": torch.empty(total, len(target.tap_inputs) * target.arch.hidden_size, dtype=torch.bfloat16),
-        "top_ids": torch.empty(total, top_k, dtype=torch.int32),
-        "top_probs": torch.empty(total, top_k, dtype=torch.float16),
+        "top_ids": torch.zeros(total, top_k, dtype=torch.int32),
+        "top_probs": torch.zeros(total, top_k, dtype=torch.float16),
         "offsets": offsets,
     }
     for chunk in _passes(sizes):
@@ -71,12 +71,18 @@ def compute_shard(target: Target, rows: Sequence[TokenRow], top_k: int) -> dict[
         output = target(padded, torch.arange(longest).expand_as(padded), causal_attend)
         for place, index in enumerate(chunk):
             begin, end = int(offsets[index]), int(offsets[index + 1])
-            logits = target.logits(output.hidden_BSH[place, : end - begin]).float()
-            values, ids = logits.topk(top_k, dim=-1)
             shard["taps"][begin:end] = output.taps_BSF[place, : end - begin]
-            shard["top_ids"][begin:end] = ids
-            shard["top_probs"][begin:end] = (values - logits.logsumexp(dim=-1, keepdim=True)).exp()
+            first = _first_predicting(rows[index].answer_mask)
+            logits = target.logits(output.hidden_BSH[place, first : end - begin]).float()
+            values, ids = logits.topk(top_k, dim=-1)
+            shard["top_ids"][begin + first : end] = ids
+            shard["top_probs"][begin + first : end] = (values - logits.logsumexp(dim=-1, keepdim=True)).exp()
     return shard
+
+
+def _first_predicting(answer_mask: Sequence[bool]) -> int:
+    """The position whose distribution gives the first answer token; the output head is spared all before it."""
+    return max(0, answer_mask.index(True) - 1) if True in answer_mask else len(answer_mask) - 1
 
 
 def _passes(sizes: Sequence[int]) -> Iterator[list[int]]:

@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -28,6 +29,8 @@ def train(
     target: Target, settings: TrainSettings, initial: Path | None, on_progress: Callable[[Progress], None]
 ) -> Path:
     """Train or finish training; returns the folder of the exported draft."""
+    if find_spec("matplotlib") is None:  # asked for before hours of training, not after
+        raise ConfigError("training draws a loss plot and needs matplotlib; install the extra: pip install '.[train]'")
     rows = load_shards(settings.data / "features")
     random.Random(settings.seed).shuffle(rows)
     if settings.held_out >= len(rows):

@@ -37,4 +37,4 @@ def test_chain():
 def test_frozen():
     """A shape is shared between requests, so it cannot be changed."""
     with pytest.raises(ValidationError):
-        Speculation().depth = 3  # type: ignore[misc]
+        Speculation().depth = 3

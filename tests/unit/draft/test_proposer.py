@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -27,7 +28,7 @@ def draft(request):
         "reduced vocabulary": {"draft_vocab_size": 24},
     }[request.param]
     config = replace(tiny_draft_config(own_embedding=True), **changes)
-    draft = randomise(Draft(config), seed=4).eval().requires_grad_(False)
+    draft: Any = randomise(Draft(config), seed=4).eval().requires_grad_(False)
     draft.lm_head.weight.mul_(6.0)
     draft.target_ids_V = torch.randperm(40, generator=torch.Generator().manual_seed(1))[: config.draft_vocab_size]
     return draft
@@ -41,12 +42,15 @@ def uncached_log_probs(draft, taps_SF, next_ids, path_ids):
     """Log-probabilities after a path below the last token, every input run anew from the beginning."""
     hidden = draft.fuse(taps_SF[None])
     token_ids = list(next_ids)
-    for token_id in (None, *path_ids):
-        if token_id is not None:
-            hidden = torch.cat([hidden, output.feedback_BSH[:, -1:]], dim=1)
-            token_ids.append(token_id)
-        positions = torch.arange(len(token_ids))[None]
-        output = draft(torch.tensor([token_ids]), hidden, positions, causal_attend)
+
+    def run():
+        return draft(torch.tensor([token_ids]), hidden, torch.arange(len(token_ids))[None], causal_attend)
+
+    output = run()
+    for token_id in path_ids:
+        hidden = torch.cat([hidden, output.feedback_BSH[:, -1:]], dim=1)
+        token_ids.append(token_id)
+        output = run()
     return draft.logits(output.normed_BSH[0, -1]).log_softmax(-1)
 
 
@@ -60,7 +64,8 @@ def test_every_node_scores_as_in_an_uncached_run(draft):
     assert max(tree.depths) >= 2
     draft_id = {int(target): index for index, target in enumerate(draft.target_ids_V)}
     for node in range(1, len(tree)):
-        path, walker = [], tree.parents[node]
+        path: list[int] = []
+        walker = tree.parents[node]
         while walker:
             path.insert(0, tree.token_ids[walker])
             walker = tree.parents[walker]
