@@ -8,11 +8,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
+
+# Base of the fakes: to the type checker they are whatever they stand for.
+if TYPE_CHECKING:
+    StandIn = Any
+else:
+    StandIn = object
 
 TINY_CONFIG: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -366,7 +372,7 @@ def tiny_draft(target: Any, *, target_ids: list[int] | None = None, seed: int = 
     return draft.eval().requires_grad_(False)
 
 
-class ByteTokenizer(Any):  # Any: stands for a Tokenizer, which it does not inherit from
+class ByteTokenizer(StandIn):
     """Token ids 0 to 255 are bytes; ids from 256 on are special and have no text. Has no chat template."""
 
     has_chat_template = False
@@ -383,7 +389,7 @@ class ByteTokenizer(Any):  # Any: stands for a Tokenizer, which it does not inhe
         return bytes(token_id for token_id in token_ids if token_id < 256).decode(errors="replace")
 
 
-class ScriptedTarget(Any):
+class ScriptedTarget(StandIn):
     """Stands for a `Target` whose next token after position i is `script[i]`, whatever the text is.
 
     So a prompt of P tokens is answered by `script[P - 1:]`. Its one tap feature is the position.
@@ -415,7 +421,7 @@ class ScriptedTarget(Any):
         return out.scatter_(-1, following[..., None], 5.0)
 
 
-class ScriptedProposer(Any):
+class ScriptedProposer(StandIn):
     """Stands for a `Proposer` that drafts a chain of `depth` tokens: `guess` of a position gives its next token.
 
     `observed` holds every (feature, following token) that it was told of.
@@ -457,6 +463,7 @@ def noisy_markov(seed: int = 0, *, noise: float = 0.03, loud: float = 2.0) -> tu
         if "norm" not in name:
             parameter.add_(noise * torch.randn(parameter.shape, generator=generator))
     target.lm_head.weight.mul_(loud)
+    draft.lm_head.weight.mul_(40.0)  # sure of itself, so that its trees are deep
     return target, draft
 
 
@@ -467,7 +474,7 @@ class ChatTokenizer(Any):  # Any: stands for a Tokenizer, which it does not inhe
     TURN_END, as in the vocabularies of SmolLM2, Qwen and Llama 3.
     """
 
-    CHARACTERS = " abcdefghijklmnopqrstuvwxyz0123456789.,:;!?'\"()-+*/=\n<>_#"
+    CHARACTERS = " abcdefghijklmnopqrstuvwxyz0123456789.,:;!?'\"()-+*/=\n<>_#@"
     END_OF_TEXT, USER, ASSISTANT, TURN_END = 58, 59, 60, 61
     has_chat_template = True
     ending_ids = frozenset({END_OF_TEXT, TURN_END})

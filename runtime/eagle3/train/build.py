@@ -29,6 +29,7 @@ from eagle3.train.prompts import templated_prompts
 _TOP_PROBABILITIES = 32
 _ROWS_PER_SHARD = 1024
 _INVENTED_PROMPT_TOKENS = 48
+_FRUITLESS_BATCHES = 20
 # (done, total, what) after every batch.
 OnProgress = Callable[[int, int, str], None]
 
@@ -36,7 +37,7 @@ OnProgress = Callable[[int, int, str], None]
 class BuildSettings(BaseModel):
     """Settings of `eagle3 data build`; the defaults are the recipe of the shipped draft."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     inputs: tuple[Path, ...] = Field(default=(), description="JSONL files of conversations or prompts")
     invent: int = Field(default=0, ge=0, description="prompts to invent besides")
@@ -48,7 +49,7 @@ class BuildSettings(BaseModel):
     max_new_tokens: int = Field(default=128, ge=1, description="tokens of an answer at most")
     batch_size: int = Field(default=128, ge=1, description="answers generated side by side")
     tap_inputs: tuple[int, ...] | None = Field(default=None, description="tap layers as layer inputs; null: defaults")
-    seed: int = Field(default=0, ge=0, description="seed of prompts and sampling")
+    seed: int = Field(default=0, ge=0, lt=2**32, description="seed of prompts and sampling")
 
 
 def bulk_target(path: Path, tap_inputs: Sequence[int] | None) -> Target:
@@ -67,6 +68,8 @@ def build(folder: Path, settings: BuildSettings, target: Target, tokenizer: Toke
     """Make or finish a data folder."""
     if not settings.inputs and not settings.invent:
         raise InvalidInputError("no data asked for; give --input FILE.jsonl, --invent N or both")
+    if not tokenizer.has_chat_template:
+        raise InvalidInputError("this target's tokenizer has no chat template, so it answers no prompts; give another")
     folder.mkdir(parents=True, exist_ok=True)
     _check_same_settings(folder / "build.json", settings)
     prompts = _prompts(folder / "prompts.jsonl", settings, target, tokenizer, on_progress)
@@ -75,10 +78,8 @@ def build(folder: Path, settings: BuildSettings, target: Target, tokenizer: Toke
 
 
 def _check_same_settings(path: Path, settings: BuildSettings) -> None:
-    wanted = settings.model_dump_json(indent=1)
-    if path.is_file() and path.read_text(encoding="utf-8") != wanted:
+    if path.is_file() and path.read_text(encoding="utf-8") != settings.model_dump_json(indent=1):
         raise InvalidInputError(f"{path.parent} was begun with other settings (see {path}); choose a new --output")
-    path.write_text(wanted, encoding="utf-8")
 
 
 def _prompts(
@@ -92,6 +93,8 @@ def _prompts(
         partial = path.with_suffix(".partial")
         lines = [json.dumps({"messages": turn.messages, "answer": turn.answer}) for turn in turns]
         partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        # Only now: settings whose inputs turn out to be unreadable must not claim the folder.
+        path.with_name("build.json").write_text(settings.model_dump_json(indent=1), encoding="utf-8")
         partial.replace(path)
     stored = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return [Turn(messages=tuple(row["messages"]), answer=row["answer"]) for row in stored]
@@ -102,7 +105,9 @@ def _invented(settings: BuildSettings, target: Target, tokenizer: Tokenizer, on_
     texts: dict[str, None] = {}
     prefix = tokenizer.chat_prefix() if wanted else []
     generator = torch.Generator().manual_seed(settings.seed)
+    fruitless = 0
     while len(texts) < wanted:
+        before = len(texts)
         count = min(settings.batch_size, 2 * (wanted - len(texts)) + 8)
         for ids in generate_batch(
             target,
@@ -116,6 +121,12 @@ def _invented(settings: BuildSettings, target: Target, tokenizer: Tokenizer, on_
             if ids[-1] in tokenizer.ending_ids and text and len(texts) < wanted:
                 texts[text] = None
         on_progress(len(texts), wanted, "prompts")
+        fruitless = fruitless + 1 if len(texts) == before else 0
+        if fruitless == _FRUITLESS_BATCHES:
+            raise InvalidInputError(
+                f"the target wrote {len(texts)} of {wanted} prompts and no new one in {fruitless} batches; "
+                "lower --from-target"
+            )
     texts |= dict.fromkeys(templated_prompts(settings.invent - wanted, random.Random(settings.seed)))
     return [Turn(messages=({"role": "user", "content": text},), answer=None) for text in texts]
 
@@ -158,7 +169,7 @@ def _answers(
             on_progress(len(stored), len(turns), "answers")
 
         if settings.keep_answers:
-            end = min(tokenizer.ending_ids)
+            end = _turn_end(tokenizer)
             for index in missing:
                 answer = turns[index].answer
                 assert answer is not None, "read_turns(answers_needed=True) gives answers"
@@ -175,6 +186,15 @@ def _answers(
                 on_batch=store_batch,
             )
     return [stored[index] for index in range(len(turns))]
+
+
+def _turn_end(tokenizer: Tokenizer) -> int:
+    """The token that an answer ends with under the chat template; a model has other ending tokens besides."""
+    ids = tokenizer.encode_chat([{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}])
+    ends = [token_id for token_id in ids if token_id in tokenizer.ending_ids]
+    if not ends:
+        raise InvalidInputError("the chat template ends no answer with an end-of-text token; drop --keep-answers")
+    return ends[-1]
 
 
 def _features(folder: Path, rows: Sequence[TokenRow], target: Target, on_progress: OnProgress) -> None:

@@ -58,7 +58,8 @@ def read_turns(path: Path, *, answers_needed: bool) -> Iterator[Turn]:
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line numbers (from 1) and objects of a JSONL file; blank lines are skipped."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # Not splitlines: JSON text may hold U+2028 and other line ends of Unicode.
+        lines = path.read_text(encoding="utf-8").split("\n")
     except OSError as error:
         raise InvalidInputError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:

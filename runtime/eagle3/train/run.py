@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -39,9 +40,10 @@ def train(
             "lower --held-out or build more data"
         )
     held_out, train_rows = rows[: settings.held_out], rows[settings.held_out :]
-    draft = load_draft(initial, target) if initial else _fresh_draft(target, settings, train_rows)
+    taps = _data_taps(settings.data, target)
+    draft = load_draft(initial, target) if initial else _fresh_draft(target, settings, train_rows, taps)
     draft.requires_grad_(True)
-    _check_features(draft, rows[0])
+    _check_features(draft, rows[0], taps)
     _remember(settings)
     inverse = draft_ids_by_target_id(draft.target_ids_V, target.arch.vocab_size)
     trainer = Trainer(draft, inverse, train_rows, held_out, settings)
@@ -61,18 +63,31 @@ def train(
     return exported
 
 
-def _fresh_draft(target: Target, settings: TrainSettings, rows: Sequence[FeatureRow]) -> Draft:
+def _data_taps(data: Path, target: Target) -> tuple[int, ...]:
+    """Tap layers that the features were taken from, as layer inputs."""
+    path = data / "build.json"
+    named = json.loads(path.read_text(encoding="utf-8")).get("tap_inputs") if path.is_file() else None
+    return tuple(named) if named else target.arch.default_tap_inputs()
+
+
+def _fresh_draft(target: Target, settings: TrainSettings, rows: Sequence[FeatureRow], taps: tuple[int, ...]) -> Draft:
     counts: Counter[int] = Counter()
     for row in rows:
         counts.update(row.input_ids_S[row.answer_mask_S.bool()].tolist())
-    draft = Draft(draft_config_for(target, settings.draft_vocab_size))
+    config = replace(draft_config_for(target, settings.draft_vocab_size), tap_inputs=taps, num_taps=len(taps))
+    draft = Draft(config)
     draft.target_ids_V = select_draft_vocabulary(counts, target.arch.vocab_size, settings.draft_vocab_size)
     draft.share_embedding(target.embed_tokens)
     initialise_from_target(draft, target, torch.Generator().manual_seed(settings.seed))
     return draft
 
 
-def _check_features(draft: Draft, row: FeatureRow) -> None:
+def _check_features(draft: Draft, row: FeatureRow, taps: tuple[int, ...]) -> None:
+    if draft.config.tap_inputs != taps:
+        raise ConfigError(
+            f"the data has features of tap layers {taps}, by layer input; this draft taps {draft.config.tap_inputs}; "
+            "build the data with --tap for each of them"
+        )
     wanted = draft.config.num_taps * draft.config.target_hidden_size
     if row.taps_SF.shape[1] != wanted:
         raise ConfigError(

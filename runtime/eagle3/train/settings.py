@@ -19,7 +19,7 @@ class Stage(BaseModel):
 class TrainSettings(BaseModel):
     """Settings of `eagle3 train`; the defaults made the shipped draft."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     data: Path = Field(description="folder made by `eagle3 data build`")
     output: Path = Field(description="folder for checkpoints, the exported draft and the loss plot")
@@ -42,7 +42,7 @@ class TrainSettings(BaseModel):
     eval_every: int = Field(default=200, ge=1, description="optimiser steps between held-out evaluations")
     checkpoint_every: int = Field(default=100, ge=1, description="optimiser steps between checkpoints")
     bf16: bool = Field(default=True, description="bfloat16 matrix products (weights and optimiser stay float32)")
-    seed: int = Field(default=0, description="seed of shuffling and noise")
+    seed: int = Field(default=0, ge=0, lt=2**32, description="seed of shuffling and noise")
 
     @property
     def total_steps(self) -> int:

@@ -154,8 +154,8 @@ class Trainer:
             loss = weighted_loss(results, self.settings.step_decay)
         if not math.isfinite(loss.item()):
             raise NumericalError(
-                f"training loss became {loss.item()} at step {self._step}; lower the learning rate "
-                f"(now {self.settings.learning_rate}) and resume from the last checkpoint"
+                f"training loss became {loss.item()} at step {self._step}; train again into another --output "
+                f"with a lower learning rate than {self.settings.learning_rate}"
             )
         self._optimiser.zero_grad(set_to_none=True)
         loss.backward()
@@ -219,6 +219,7 @@ class Trainer:
         partial.replace(path)
 
     def _resume(self) -> None:
+        _drop_cut_line(self.settings.output / _LOG)
         path = self.settings.output / _CHECKPOINT
         if not path.is_file():
             return
@@ -227,6 +228,13 @@ class Trainer:
         self._optimiser.load_state_dict(state["optimiser"])
         self._step, self._epoch = state["step"], state["epoch"]
         self._batch_in_epoch, self._elapsed_s = state["batch_in_epoch"], state["elapsed_s"]
+
+
+def _drop_cut_line(log: Path) -> None:
+    """A kill may have cut the last line; the next one must not be joined to it."""
+    if log.is_file():
+        with log.open("r+b") as file:
+            file.truncate(file.read().rfind(b"\n") + 1)
 
 
 def read_log(output: Path) -> list[Progress]:

@@ -1,0 +1,66 @@
+"""The README's commands are the ones that the program has, and those that need nothing of the reader run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from eagle3.cli.main import build_parser, main
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.DOTALL)
+COMMANDS = [
+    shlex.split(line, comments=True)
+    for language, block in BLOCKS
+    if language == "sh"
+    for line in block.splitlines()
+    if line.startswith(".venv/bin/eagle3")
+]
+PLACEHOLDERS = ("PATH", "SOURCE", "MODEL", "data/mine", "PROMPTS.jsonl")
+
+
+def needs_the_reader(command):
+    return any(word in PLACEHOLDERS for word in command)
+
+
+def test_readme_has_commands():
+    """The README shows commands of the program; an empty list would make the tests below pass for nothing."""
+    assert len(COMMANDS) >= 6
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_command_is_understood(command):
+    """Every command of the README parses: no flag in it is made up or gone."""
+    assert build_parser().parse_args(command[1:]).run
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"^make (\w+)", README, flags=re.MULTILINE))))
+def test_make_target_exists(target):
+    """Every make target that the README names is in the Makefile."""
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#]+)\)", README))))
+def test_link_leads_somewhere(link):
+    """Every relative link of the README names a file that is there."""
+    assert link.startswith("https://") or (ROOT / link).exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [c for c in COMMANDS if not needs_the_reader(c)], ids=" ".join)
+def test_command_runs(command, capsys):
+    """Commands that need no file of the reader's exit with 0 and print something."""
+    assert main(command[1:]) == 0
+    assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.slow
+def test_python_example_runs(capsys):
+    """The README's Python example runs as it stands."""
+    [example] = [block for language, block in BLOCKS if language == "python"]
+    exec(compile(example, "README.md", "exec"), {})
+    assert capsys.readouterr().out.strip()
