@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from eagle3.cli.options import validated
 from eagle3.config.runtime import EMBEDDED
-from eagle3.models.embedded import embedded_target
+from eagle3.models.embedded import target_path
 from eagle3.models.tokenizer import load_tokenizer
 from eagle3.train.build import BuildSettings, build, bulk_target
 
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     """Build the folder, with a progress bar for each stage."""
     given = {name: getattr(args, name) for name in BuildSettings.model_fields if getattr(args, name, None) is not None}
     settings = validated(BuildSettings, given)
-    path = embedded_target() if args.target == EMBEDDED else Path(args.target)
+    path = target_path(args.target)
     tokenizer = load_tokenizer(path)
     target = bulk_target(path, settings.tap_inputs)
     with tqdm(disable=not sys.stderr.isatty(), file=sys.stderr) as bar:

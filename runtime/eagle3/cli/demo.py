@@ -8,6 +8,7 @@ import sys
 from eagle3.bench.tau import Comparison, comparison_table
 from eagle3.cli.options import add_model_flags, runtime_config
 from eagle3.engine.llm import LLM
+from eagle3.errors import ConfigError
 from eagle3.sampling.params import sampling_params
 
 _PROMPT = "Explain why the sky is blue."
@@ -28,6 +29,8 @@ def run(args: argparse.Namespace) -> int:
     """Stream, compare, and exit with 1 if the two texts differ."""
     params = sampling_params(max_new_tokens=args.max_new_tokens)
     config = runtime_config(args)
+    if config.draft is None:
+        raise ConfigError("demo compares a draft with plain decoding; name one with --draft")
     print("Loading the model and its EAGLE-3 draft …", file=sys.stderr)
     llm = LLM.from_config(config)
     messages = [{"role": "user", "content": args.prompt}]

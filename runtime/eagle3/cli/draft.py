@@ -10,7 +10,7 @@ import torch
 
 from eagle3.config.runtime import EMBEDDED
 from eagle3.models.draft_keys import DRAFT_FORMATS
-from eagle3.models.embedded import embedded_draft, embedded_target
+from eagle3.models.embedded import draft_path, target_path
 from eagle3.models.target import Target
 from eagle3.models.target_loader import load_target
 from eagle3.models.tokenizer import Tokenizer, load_tokenizer
@@ -64,27 +64,23 @@ def _add_convention(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def _draft_path(name: str) -> Path:
-    return embedded_draft() if name == EMBEDDED else Path(name)
-
-
 def _inspect(args: argparse.Namespace) -> int:
-    print(json.dumps(describe(_draft_path(args.draft), convention=args.convention), indent=2))
+    print(json.dumps(describe(draft_path(args.draft), convention=args.convention), indent=2))
     return 0
 
 
 def _convert(args: argparse.Namespace) -> int:
-    convert(_draft_path(args.draft), args.destination, args.format, convention=args.convention)
+    convert(draft_path(args.draft), args.destination, args.format, convention=args.convention)
     print(args.destination)
     return 0
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    target_path = embedded_target() if args.target == EMBEDDED else Path(args.target)
-    target = load_target(target_path)
-    rows = None if args.no_probe else _probe_rows(target, load_tokenizer(target_path))
+    where = target_path(args.target)
+    target = load_target(where)
+    rows = None if args.no_probe else _probe_rows(target, load_tokenizer(where))
     diagnosis = diagnose(
-        target, _draft_path(args.draft), probe_rows=rows, probe=not args.no_probe, convention=args.convention
+        target, draft_path(args.draft), probe_rows=rows, probe=not args.no_probe, convention=args.convention
     )
     print(json.dumps(_as_json(diagnosis), indent=2) if args.json else _as_text(diagnosis))
     return 0 if diagnosis.ok else 1

@@ -59,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
 
 def read_prompts(path: Path, limit: int | None) -> list[str]:
     """First user turns of a JSONL file; InvalidInputError names the line of anything unreadable."""
+    if limit is not None and limit < 1:
+        raise InvalidInputError(f"--limit must be at least 1; got {limit}")
     prompts = [prompt_of(row, f"{path}, line {number}") for number, row in read_jsonl(path)]
     if not prompts:
         raise InvalidInputError(f"{path} holds no prompts")

@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = args.run(args)
         sys.stdout.flush()
     except Eagle3Error as error:
-        print(f"eagle3: {error}", file=sys.stderr)
+        print(f"eagle3: {' '.join(str(error).split())}", file=sys.stderr)  # some messages quote others of many lines
         return error.exit_code
     except KeyboardInterrupt:
         print("eagle3: interrupted", file=sys.stderr)

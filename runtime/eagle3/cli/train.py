@@ -11,7 +11,7 @@ from tqdm import tqdm
 from eagle3.cli.options import validated
 from eagle3.config.runtime import EMBEDDED
 from eagle3.errors import ConfigError
-from eagle3.models.embedded import embedded_target
+from eagle3.models.embedded import target_path
 from eagle3.models.target_loader import load_target
 from eagle3.train.run import train
 from eagle3.train.settings import Stage, TrainSettings
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     """Train with a progress bar; prints the folder of the exported draft."""
     given = {name: getattr(args, name) for name in TrainSettings.model_fields if getattr(args, name, None) is not None}
     settings = validated(TrainSettings, given | {"stages": parse_stages(args.stages)})
-    target = load_target(embedded_target() if args.target == EMBEDDED else Path(args.target))
+    target = load_target(target_path(args.target))
     with tqdm(total=settings.total_steps, unit="step", disable=not sys.stderr.isatty(), file=sys.stderr) as bar:
 
         def on_progress(progress: Progress) -> None:
@@ -64,7 +64,7 @@ def parse_stages(text: str) -> tuple[Stage, ...]:
     stages: list[Stage] = []
     for part in text.split(","):
         steps, _, ttt = part.strip().partition("x")
-        if not (steps.isdigit() and ttt.isdigit()):
+        if not (steps.isdecimal() and ttt.isdecimal()):
             raise ConfigError(f"--stages: {part!r} is not STEPSxTTT; write for instance 1000x1,500x4")
         stages.append(validated(Stage, {"optimiser_steps": int(steps), "ttt_steps": int(ttt)}))
     return tuple(stages)

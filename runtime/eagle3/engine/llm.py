@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import torch
 
-from eagle3.config.runtime import EMBEDDED, RuntimeConfig
+from eagle3.config.runtime import RuntimeConfig
 from eagle3.config.speculation import Speculation
 from eagle3.draft.proposer import Proposer
 from eagle3.engine.answer import Answer, Piece, TokenLogprobs
@@ -25,7 +24,7 @@ from eagle3.engine.stats import DecodeStats
 from eagle3.errors import InvalidInputError
 from eagle3.models.draft import Draft
 from eagle3.models.draft_loader import load_draft
-from eagle3.models.embedded import embedded_draft, embedded_target
+from eagle3.models.embedded import draft_path, target_path
 from eagle3.models.packed import pack_linears
 from eagle3.models.target import Target
 from eagle3.models.target_loader import load_target
@@ -51,15 +50,14 @@ class LLM:
         dtype: torch.dtype = getattr(torch, config.dtype)
         if config.threads is not None:
             torch.set_num_threads(config.threads)
-        target_path = embedded_target() if config.target == EMBEDDED else Path(config.target)
-        target = load_target(target_path, dtype=dtype, device=config.device)
+        where = target_path(config.target)
+        target = load_target(where, dtype=dtype, device=config.device)
         draft: Draft | None = None
         if config.draft is not None:
-            draft_path = embedded_draft() if config.draft == EMBEDDED else Path(config.draft)
-            draft = load_draft(draft_path, target, dtype=dtype)
+            draft = load_draft(draft_path(config.draft), target, dtype=dtype)
             pack_linears(draft)
         pack_linears(target)
-        return cls(target, load_tokenizer(target_path), draft, config.speculation)
+        return cls(target, load_tokenizer(where), draft, config.speculation)
 
     @classmethod
     def embedded(cls, speculation: Speculation | None = None) -> LLM:

@@ -94,7 +94,7 @@ class Architecture:
     def default_tap_inputs(self) -> tuple[int, int, int]:
         """Default tap layers as inputs of layers: 2, n // 2 and n - 3 (EAGLE-3 reference code).
 
-        Raises UnsupportedModelError when the model has fewer than six layers, for which the three
+        Raises UnsupportedModelError when the model has fewer than seven layers, for which the three
         defaults would not be distinct and ordered.
         """
         n = self.num_layers

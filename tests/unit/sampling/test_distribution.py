@@ -166,10 +166,11 @@ def test_adjusting_leaves_the_targets_logits_alone():
     assert torch.equal(logits, LOGITS)
 
 
+@pytest.mark.parametrize("values", [{}, {"logit_bias": {0: 0.5}, "presence_penalty": 0.1}])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_min_new_tokens_bans_endings_until_then(temperature):
+def test_min_new_tokens_bans_endings_until_then(temperature, values):
     """Before the minimum no ending token can be chosen, end-of-text or stop token alike; from it on it can."""
-    sampler = distribution(ending_ids=(3, 6), stop_token_ids=(6,), min_new_tokens=2, temperature=temperature)
+    sampler = distribution(ending_ids=(3, 6), stop_token_ids=(6,), min_new_tokens=2, temperature=temperature, **values)
     for generated in ((), (0,)):
         probs = sampler.probabilities(LOGITS, generated)
         assert probs[3] == 0

@@ -134,7 +134,7 @@ def test_all_rows_ended_ends_the_batch():
 
 
 def test_cold_rows_are_untouched_by_hot_ones():
-    """Rows at temperature 0 give the same tokens beside sampled rows, whatever the seed; sampled rows change with it."""
+    """Rows at temperature 0 are the same beside sampled rows, whatever its seed; sampled rows change with it."""
     target = random_target(3)
     prompts = random_prompts((6, 4, 8, 5), seed=1)
     cold = generate(target, prompts)

@@ -1,0 +1,88 @@
+"""Flags, config files and stages become settings; what is given last and nearest wins."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from eagle3.cli.options import add_model_flags, add_sampling_flags, params_from, runtime_config
+from eagle3.cli.train import parse_stages
+from eagle3.config.runtime import RuntimeConfig
+from eagle3.sampling.params import SamplingParams
+
+
+def parse(*argv):
+    parser = argparse.ArgumentParser()
+    add_model_flags(parser)
+    add_sampling_flags(parser)
+    return parser.parse_args([str(word) for word in argv])
+
+
+def test_no_flags_are_the_defaults():
+    """Flags repeat no default: without any, settings are those of the library."""
+    assert runtime_config(parse()) == RuntimeConfig()
+    assert params_from(parse()) == SamplingParams()
+
+
+def test_flags_override_the_config_file(tmp_path):
+    """The file is the base; each flag replaces its own key and no other."""
+    path = tmp_path / "run.yaml"
+    path.write_text(
+        "target: m\ndraft: d\ndtype: bfloat16\nthreads: 2\nspeculation: {depth: 3, top_k: 2, nodes: 9}\n",
+        encoding="utf-8",
+    )
+    config = runtime_config(parse("--config", path, "--draft", "other", "--tree-nodes", 5))
+    assert (config.target, config.draft, config.dtype, config.threads) == ("m", "other", "bfloat16", 2)
+    assert config.speculation.model_dump() == {"depth": 3, "top_k": 2, "nodes": 5}
+
+
+@pytest.mark.parametrize(("flags", "draft"), [
+    ((), "embedded"),
+    (("--draft", "mine"), "mine"),
+    (("--target", "model"), None),
+    (("--target", "model", "--draft", "mine"), "mine"),
+])  # fmt: skip
+def test_a_target_of_ones_own_has_no_default_draft(flags, draft):
+    """The embedded draft belongs to the embedded target alone."""
+    assert runtime_config(parse(*flags)).draft == draft
+
+
+def test_a_config_file_may_ask_for_plain_decoding(tmp_path):
+    """`draft: null` decodes plainly; a flag brings a draft back."""
+    path = tmp_path / "run.yaml"
+    path.write_text("draft: null\n", encoding="utf-8")
+    assert runtime_config(parse("--config", path)).draft is None
+    assert runtime_config(parse("--config", path, "--draft", "embedded")).draft == "embedded"
+
+
+def test_every_sampling_flag_arrives():
+    """Each flag sets its own parameter, --top-k the sampler's and not the tree's."""
+    params = params_from(
+        parse(
+            "--max-new-tokens", 9, "--min-new-tokens", 2, "--temperature", 0.5, "--top-k", 7, "--top-p", 0.9,
+            "--min-p", 0.1, "--repetition-penalty", 1.2, "--presence-penalty", 0.3, "--frequency-penalty", 0.4,
+            "--seed", 11, "--stop", "a", "--stop", "b", "--stop-token-id", 3, "--ignore-eos", "--logprobs", 2, "-n", 2,
+            "--tree-top-k", 6,
+        )
+    )  # fmt: skip
+    assert params == SamplingParams(
+        max_new_tokens=9, min_new_tokens=2, temperature=0.5, top_k=7, top_p=0.9, min_p=0.1, repetition_penalty=1.2,
+        presence_penalty=0.3, frequency_penalty=0.4, seed=11, stop=("a", "b"), stop_token_ids=(3,), ignore_eos=True,
+        logprobs=2, n=2,
+    )  # fmt: skip
+
+
+def test_zero_is_a_value_and_not_the_absence_of_one():
+    """Flags of 0 arrive as 0."""
+    params = params_from(parse("--seed", 0, "--logprobs", 0, "--temperature", 0, "--stop-token-id", 0))
+    assert (params.seed, params.logprobs, params.stop_token_ids) == (0, 0, (0,))
+
+
+@pytest.mark.parametrize(
+    ("text", "stages"),
+    [("10x2", [(10, 2)]), ("1000x1,500x2,500x4", [(1000, 1), (500, 2), (500, 4)]), (" 3x1 , 4x2 ", [(3, 1), (4, 2)])],
+)
+def test_stages(text, stages):
+    """STEPSxTTT, separated by commas, white space allowed."""
+    assert [(stage.optimiser_steps, stage.ttt_steps) for stage in parse_stages(text)] == stages
