@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     """Build the folder, with a progress bar for each stage."""
     given = {name: getattr(args, name) for name in BuildSettings.model_fields if getattr(args, name, None) is not None}
     settings = validated(BuildSettings, given)
-    path = target_path(args.target)
+    path = target_path(settings.target)
     tokenizer = load_tokenizer(path)
     target = bulk_target(path, settings.tap_inputs)
     with tqdm(disable=not sys.stderr.isatty(), file=sys.stderr) as bar:

@@ -21,7 +21,7 @@ from eagle3.engine.cycle import Block, Decoder
 from eagle3.engine.detokenizer import Detokenizer
 from eagle3.engine.ending import Ending
 from eagle3.engine.stats import DecodeStats
-from eagle3.errors import InvalidInputError
+from eagle3.errors import ConfigError, InvalidInputError
 from eagle3.models.draft import Draft
 from eagle3.models.draft_loader import load_draft
 from eagle3.models.embedded import draft_path, target_path
@@ -50,6 +50,7 @@ class LLM:
         dtype: torch.dtype = getattr(torch, config.dtype)
         if config.threads is not None:
             torch.set_num_threads(config.threads)
+        _check_device(config.device)
         where = target_path(config.target)
         target = load_target(where, dtype=dtype, device=config.device)
         draft: Draft | None = None
@@ -142,6 +143,14 @@ class LLM:
             assert last.answer is not None, "the last piece carries the answer"
             answers.append(last.answer)
         return answers
+
+
+def _check_device(name: str) -> None:
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(f"device {name!r} cannot be used here: {reason}; use cpu") from error
 
 
 def _check_prompt(prompt_ids: Sequence[int], vocab_size: int, context: int) -> None:

@@ -16,6 +16,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import nn
 
+from eagle3.config.runtime import EMBEDDED
 from eagle3.errors import InvalidInputError
 from eagle3.models.packed import pack_linears
 from eagle3.models.target import Target
@@ -39,6 +40,7 @@ class BuildSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    target: str = Field(default=EMBEDDED, description="model directory or .gguf file; 'embedded' for the default")
     inputs: tuple[Path, ...] = Field(default=(), description="JSONL files of conversations or prompts")
     invent: int = Field(default=0, ge=0, description="prompts to invent besides")
     from_target: float = Field(default=0.35, ge=0, le=1, description="invented prompts that the target writes")
@@ -141,8 +143,10 @@ def _answers(
 ) -> list[TokenRow]:
     stored: dict[int, TokenRow] = {}
     if path.is_file():
-        whole = path.read_text(encoding="utf-8").rpartition("\n")[0]  # a kill may have cut the last line
-        path.write_text(whole + "\n" if whole else "", encoding="utf-8")
+        content = path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        with path.open("r+b") as cut:
+            cut.truncate(len(whole))  # a kill may have left half a line; the whole ones are not touched
         for line in whole.splitlines():
             row = json.loads(line)
             stored[row["turn"]] = _row(row["prompt_ids"], row["answer_ids"])

@@ -91,3 +91,12 @@ def test_missing_file_is_a_config_error(tmp_path):
 def test_config_errors_exit_with_two():
     """The command line exits 2 on a bad configuration."""
     assert ConfigError.exit_code == 2
+
+
+@pytest.mark.parametrize("device", ["nonsense", "cuda:99"])
+def test_a_device_that_is_not_there_is_one_clear_error(device):
+    """A device that torch cannot use is a ConfigError before anything is loaded, not a traceback from torch."""
+    from eagle3.engine.llm import LLM
+
+    with pytest.raises(ConfigError, match="cannot be used here"):
+        LLM.from_config(RuntimeConfig(device=device))
