@@ -18,7 +18,7 @@ def test_demo_compares_both_ways(capsys):
     out = capsys.readouterr().out
     assert "sky" in out
     assert "tau (tokens per cycle)" in out
-    assert "identical at T = 0: checked, all 48 tokens are equal" in out
+    assert "identical at T = 0: checked, 48 of 48 tokens equal" in out
 
 
 def test_json_and_no_speculation_agree(capsys):
@@ -67,7 +67,11 @@ def test_doctor_passes_the_shipped_draft(capsys):
 
 
 def test_doctor_names_the_right_tap_convention(capsys):
-    """Read with the wrong tap convention, the shipped draft is an error, and the remedy names its real taps."""
-    assert main(["draft", "doctor", "--taps", "output", "--json"]) == 1
+    """Read with the wrong tap convention, the shipped draft is warned of, and the remedy names its real taps.
+
+    One layer off costs this draft a tenth of its acceptance, so it stays of use: a warning, not an error.
+    """
+    assert main(["draft", "doctor", "--taps", "output", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert any("[2, 15, 27]" in finding["remedy"] for finding in report["findings"])
+    warnings = [finding["remedy"] for finding in report["findings"] if finding["severity"] == "warning"]
+    assert any("[2, 15, 27]" in remedy for remedy in warnings)

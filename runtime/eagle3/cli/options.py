@@ -30,7 +30,7 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: torch's choice)")
     shape = parser.add_argument_group("draft tree")
     shape.add_argument("--tree-depth", dest="depth", type=int, metavar="N", help="levels below the root (default: 5)")
-    shape.add_argument("--tree-top-k", dest="top_k", type=int, metavar="N", help="children per node (default: 4)")
+    shape.add_argument("--tree-top-k", dest="top_k", type=int, metavar="N", help="children per node (default: 6)")
     shape.add_argument("--tree-nodes", dest="nodes", type=int, metavar="N", help="nodes per cycle (default: 16)")
 
 
