@@ -17,11 +17,13 @@ from eagle3.sampling.params import SamplingParams
 # Smaller ones, which float32 cannot hold, act alike: the whole probability is on the largest logit.
 _LEAST_TEMPERATURE = 1e-30
 
+_LEAST_NOISE = 1e-300
+
 
 class TokenDistribution:
     """Sampling state of one answer: parameters, its prompt and its own random stream.
 
-    `generator` is drawn from once per token when the temperature is above 0, and never at temperature 0.
+    `generator` gives one vector of noise per token when the temperature is above 0, nothing at temperature 0.
     """
 
     def __init__(
@@ -54,11 +56,12 @@ class TokenDistribution:
         if self._params.temperature == 0:
             return int(scores_V.argmax())
         probs_V = self._truncated(scores_V).softmax(dim=-1, dtype=torch.float64)
-        drawn = torch.rand((), generator=self._generator, dtype=torch.float64)
-        cumulative_V = probs_V.cumsum(dim=-1)
-        # Scaled by the last entry, which rounding keeps a hair from 1; right=True skips tokens of probability 0.
-        index = torch.searchsorted(cumulative_V, drawn * cumulative_V[-1], right=True)
-        return int(index)
+        # Exponential race: the argmax of probs / Exp(1) has the law of probs. A draw by cumulative sums has it too,
+        # but turns rounding in the last digit of one logit into another token wherever many rare tokens lie close;
+        # here two tokens must be equal to the last digit for that.
+        race_V = torch.empty(probs_V.shape, dtype=torch.float64).exponential_(generator=self._generator)
+        race_V.clamp_min_(_LEAST_NOISE)  # 0 would let a token of probability 0 win
+        return int((probs_V / race_V.to(probs_V.device)).argmax())
 
     def probabilities(self, logits_V: Tensor, generated_ids: Sequence[int]) -> Tensor:
         """What `choose` draws from, float64 [V]; a single 1.0 at temperature 0."""

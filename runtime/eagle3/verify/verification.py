@@ -2,7 +2,7 @@
 
 Drafted candidates are deterministic, so the recursive rejection rule of tree verification (accept child x
 with probability p(x), else take x out of p and renormalise) has the same law as: draw one token from p, and
-accept the child that carries it, if there is one. Done this way a cycle draws exactly one random number for
+accept the child that carries it, if there is one. Done this way a cycle draws exactly one vector of noise for
 each token it emits, just as plain decoding does, and the same seed gives the same text with and without
 speculation. Greedy decoding is the case in which the draw is the argmax.
 """
