@@ -95,7 +95,7 @@ def test_greedy_speculative_is_greedy_plain_for_any_tree(shape, prompt_ids, seed
     heat=st.floats(0.2, 1.5),
 )  # fmt: skip
 def test_seeded_speculative_is_seeded_plain_for_any_parameters(shape, prompt_ids, model, seed, values, heat):
-    """R17: one random number a token makes the same seed the same text, under every sampling parameter."""
+    """R17: one draw a token makes the same seed the same text, under every sampling parameter."""
     engine = llm(model, True, shape, ending_ids=(3, 17, 40))
     assert_lossless(engine, prompt_ids, max_new_tokens=14, seed=seed, temperature=heat, **values)
 
