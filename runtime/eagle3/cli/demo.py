@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from eagle3.bench.tau import Comparison, comparison_table
+from eagle3.cli.generate import stream_answer
 from eagle3.cli.options import add_model_flags, runtime_config
 from eagle3.engine.llm import LLM
 from eagle3.errors import ConfigError
@@ -39,15 +40,11 @@ def run(args: argparse.Namespace) -> int:
     llm.chat(messages, sampling_params(max_new_tokens=8), speculate=False)
 
     print(f"\n> {args.prompt}\n")
-    answer = None
-    for piece in llm.stream(llm.tokenizer.encode_chat(messages), params):
-        print(piece.text, end="", flush=True)
-        answer = piece.answer
-    assert answer is not None, "a stream ends with its answer"
+    answer = stream_answer(llm, llm.tokenizer.encode_chat(messages), params)
     plain = llm.chat(messages, params, speculate=False)[0]
     result = Comparison()
     result.add(answer, plain)
-    print(f"\n\n{comparison_table(result)}\n")
+    print(f"\n{comparison_table(result)}\n")
     if answer.token_ids != plain.token_ids:
         print("  MISMATCH: the texts differ at temperature 0; this is a bug, please report it")
         return 1

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from eagle3.cli.generate import encode
 from eagle3.config.runtime import EMBEDDED
 from eagle3.models.draft_keys import DRAFT_FORMATS
 from eagle3.models.embedded import draft_path, target_path
@@ -16,6 +17,7 @@ from eagle3.models.target_loader import load_target
 from eagle3.models.tokenizer import Tokenizer, load_tokenizer
 from eagle3.ops.doctor import Diagnosis, diagnose
 from eagle3.ops.inspect import convert, describe
+from eagle3.train.generate import generate_batch
 
 _PROBE_PROMPTS = (
     "Explain how rain forms.",
@@ -89,14 +91,7 @@ def _doctor(args: argparse.Namespace) -> int:
 @torch.inference_mode()
 def _probe_rows(target: Target, tokenizer: Tokenizer) -> torch.Tensor:
     """The target's own greedy answers to a few prompts, cut to one length; int64 [rows, tokens]."""
-    from eagle3.train.generate import generate_batch
-
-    prompts = [
-        tokenizer.encode_chat([{"role": "user", "content": text}])
-        if tokenizer.has_chat_template
-        else tokenizer.encode(text)
-        for text in _PROBE_PROMPTS
-    ]
+    prompts = [encode(tokenizer, text, raw=False, system=None) for text in _PROBE_PROMPTS]
     answers = generate_batch(
         target,
         prompts,

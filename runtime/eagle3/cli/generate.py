@@ -14,6 +14,7 @@ from eagle3.cli.options import add_model_flags, add_sampling_flags, params_from,
 from eagle3.engine.answer import Answer
 from eagle3.engine.llm import LLM
 from eagle3.errors import InvalidInputError
+from eagle3.models.tokenizer import Tokenizer
 from eagle3.sampling.params import SamplingParams
 from eagle3.train.conversations import prompt_of, read_jsonl
 
@@ -49,9 +50,9 @@ def run(args: argparse.Namespace) -> int:
         config = config.model_copy(update={"draft": None})
     llm = LLM.from_config(config)
     for prompt in prompts:
-        prompt_ids = encode(llm, prompt, raw=args.raw, system=args.system)
+        prompt_ids = encode(llm.tokenizer, prompt, raw=args.raw, system=args.system)
         for index in range(params.n):
-            answer = _stream(llm, prompt_ids, params, index, echo=not args.json)
+            answer = stream_answer(llm, prompt_ids, params, index=index, echo=not args.json)
             if args.json:
                 print(json.dumps(answer_json(answer)), flush=True)
     return 0
@@ -67,12 +68,12 @@ def read_prompts(path: Path, limit: int | None) -> list[str]:
     return prompts[:limit]
 
 
-def encode(llm: LLM, prompt: str, *, raw: bool, system: str | None) -> list[int]:
+def encode(tokenizer: Tokenizer, prompt: str, *, raw: bool, system: str | None) -> list[int]:
     """Token ids of a prompt, under the chat template unless `raw` or there is none."""
-    if raw or not llm.tokenizer.has_chat_template:
-        return llm.tokenizer.encode(prompt)
+    if raw or not tokenizer.has_chat_template:
+        return tokenizer.encode(prompt)
     messages = [{"role": "system", "content": system}] if system else []
-    return llm.tokenizer.encode_chat([*messages, {"role": "user", "content": prompt}])
+    return tokenizer.encode_chat([*messages, {"role": "user", "content": prompt}])
 
 
 def answer_json(answer: Answer) -> dict[str, Any]:
@@ -91,7 +92,10 @@ def answer_json(answer: Answer) -> dict[str, Any]:
     return report
 
 
-def _stream(llm: LLM, prompt_ids: Sequence[int], params: SamplingParams, index: int, *, echo: bool) -> Answer:
+def stream_answer(
+    llm: LLM, prompt_ids: Sequence[int], params: SamplingParams, *, index: int = 0, echo: bool = True
+) -> Answer:
+    """Make one answer, its text written to stdout as it comes if `echo`."""
     for piece in llm.stream(prompt_ids, params, index=index):
         if echo:
             sys.stdout.write(piece.text)

@@ -14,7 +14,7 @@ from eagle3.sampling.params import SamplingParams, describe, sampling_params
 
 Settings = TypeVar("Settings", bound=BaseModel)
 
-_SPECULATION_FLAGS = {"depth": "levels of the draft tree", "top_k": "children per node", "nodes": "nodes per cycle"}
+_SPECULATION_FLAGS = ("depth", "top_k", "nodes")
 
 
 def add_model_flags(parser: argparse.ArgumentParser) -> None:

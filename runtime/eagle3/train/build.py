@@ -22,10 +22,12 @@ from eagle3.models.packed import pack_linears
 from eagle3.models.target import Target
 from eagle3.models.target_loader import load_target
 from eagle3.models.tokenizer import Tokenizer
+from eagle3.train.append_log import drop_cut_line
 from eagle3.train.conversations import Turn, read_turns
 from eagle3.train.features import TokenRow, compute_shard, save_shard
 from eagle3.train.generate import generate_all, generate_batch
 from eagle3.train.prompts import templated_prompts
+from eagle3.train.settings import check_same_settings
 
 _TOP_PROBABILITIES = 32
 _ROWS_PER_SHARD = 1024
@@ -73,15 +75,10 @@ def build(folder: Path, settings: BuildSettings, target: Target, tokenizer: Toke
     if not tokenizer.has_chat_template:
         raise InvalidInputError("this target's tokenizer has no chat template, so it answers no prompts; give another")
     folder.mkdir(parents=True, exist_ok=True)
-    _check_same_settings(folder / "build.json", settings)
+    check_same_settings(folder / "build.json", settings)
     prompts = _prompts(folder / "prompts.jsonl", settings, target, tokenizer, on_progress)
     rows = _answers(folder / "answers.jsonl", prompts, settings, target, tokenizer, on_progress)
     _features(folder / "features", rows, target, on_progress)
-
-
-def _check_same_settings(path: Path, settings: BuildSettings) -> None:
-    if path.is_file() and path.read_text(encoding="utf-8") != settings.model_dump_json(indent=1):
-        raise InvalidInputError(f"{path.parent} was begun with other settings (see {path}); choose a new --output")
 
 
 def _prompts(
@@ -143,11 +140,8 @@ def _answers(
 ) -> list[TokenRow]:
     stored: dict[int, TokenRow] = {}
     if path.is_file():
-        content = path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        with path.open("r+b") as cut:
-            cut.truncate(len(whole))  # a kill may have left half a line; the whole ones are not touched
-        for line in whole.splitlines():
+        drop_cut_line(path)
+        for line in path.read_bytes().splitlines():
             row = json.loads(line)
             stored[row["turn"]] = _row(row["prompt_ids"], row["answer_ids"])
     prompts = [tokenizer.encode_chat(turn.messages) for turn in turns]

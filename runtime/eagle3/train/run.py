@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -19,9 +18,9 @@ from eagle3.models.draft_loader import load_draft
 from eagle3.models.target import Target
 from eagle3.train.features import FeatureRow, load_shards
 from eagle3.train.initialise import draft_config_for, initialise_from_target
-from eagle3.train.settings import TrainSettings
+from eagle3.train.settings import TrainSettings, check_same_settings
 from eagle3.train.trainer import Progress, Trainer, read_log
-from eagle3.train.vocabulary import draft_ids_by_target_id, select_draft_vocabulary
+from eagle3.train.vocabulary import count_tokens, draft_ids_by_target_id, select_draft_vocabulary
 
 _EXPORT_DTYPE = torch.bfloat16
 
@@ -71,9 +70,7 @@ def _data_taps(data: Path, target: Target) -> tuple[int, ...]:
 
 
 def _fresh_draft(target: Target, settings: TrainSettings, rows: Sequence[FeatureRow], taps: tuple[int, ...]) -> Draft:
-    counts: Counter[int] = Counter()
-    for row in rows:
-        counts.update(row.input_ids_S[row.answer_mask_S.bool()].tolist())
+    counts = count_tokens(row.input_ids_S[row.answer_mask_S.bool()].tolist() for row in rows)
     config = replace(draft_config_for(target, settings.draft_vocab_size), tap_inputs=taps, num_taps=len(taps))
     draft = Draft(config)
     draft.target_ids_V = select_draft_vocabulary(counts, target.arch.vocab_size, settings.draft_vocab_size)
@@ -100,10 +97,8 @@ def _remember(settings: TrainSettings) -> None:
     """Write the settings beside the checkpoints; a resumed run must have the same."""
     settings.output.mkdir(parents=True, exist_ok=True)
     path = settings.output / "settings.json"
-    wanted = settings.model_dump_json(indent=1)
-    if path.is_file() and json.loads(path.read_text(encoding="utf-8")) != json.loads(wanted):
-        raise ConfigError(f"{settings.output} was begun with other settings (see {path}); choose a new --output")
-    path.write_text(wanted, encoding="utf-8")
+    check_same_settings(path, settings)
+    path.write_text(settings.model_dump_json(indent=1), encoding="utf-8")
 
 
 def _plot(log: Sequence[Progress], path: Path) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from eagle3.errors import ConfigError
+
 
 class Stage(BaseModel):
     """A stretch of training with one number of training-time-test steps."""
@@ -56,3 +58,9 @@ class TrainSettings(BaseModel):
                 return stage.ttt_steps
             step -= stage.optimiser_steps
         return self.stages[-1].ttt_steps
+
+
+def check_same_settings(path: Path, settings: BaseModel) -> None:
+    """ConfigError when `path` holds other settings than these: its folder belongs to another run."""
+    if path.is_file() and path.read_text(encoding="utf-8") != settings.model_dump_json(indent=1):
+        raise ConfigError(f"{path.parent} was begun with other settings (see {path}); choose a new --output")

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from eagle3.errors import InvalidInputError, NumericalError
 from eagle3.models.draft import Draft
+from eagle3.train.append_log import drop_cut_line
 from eagle3.train.batches import Batch, batches
 from eagle3.train.features import FeatureRow
 from eagle3.train.settings import TrainSettings
@@ -131,14 +132,13 @@ class Trainer:
         self.draft.eval()
         settings = self.settings
         started, accepted = 0, [0] * settings.eval_ttt_steps
-        for stored in batches(
+        for batch in batches(
             self._held_out_rows,
             self._inverse_V,
             positions_per_batch=settings.positions_per_batch,
             max_length=settings.max_length,
             rng=None,
         ):
-            batch = replace(stored, taps_BSF=stored.taps_BSF.float())
             results = training_time_test(self.draft, batch, settings.eval_ttt_steps)
             chains, right = accepted_lengths(results)
             started += chains
@@ -219,7 +219,7 @@ class Trainer:
         partial.replace(path)
 
     def _resume(self) -> None:
-        _drop_cut_line(self.settings.output / _LOG)
+        drop_cut_line(self.settings.output / _LOG)
         path = self.settings.output / _CHECKPOINT
         if not path.is_file():
             return
@@ -228,13 +228,6 @@ class Trainer:
         self._optimiser.load_state_dict(state["optimiser"])
         self._step, self._epoch = state["step"], state["epoch"]
         self._batch_in_epoch, self._elapsed_s = state["batch_in_epoch"], state["elapsed_s"]
-
-
-def _drop_cut_line(log: Path) -> None:
-    """A kill may have cut the last line; the next one must not be joined to it."""
-    if log.is_file():
-        with log.open("r+b") as file:
-            file.truncate(file.read().rfind(b"\n") + 1)
 
 
 def read_log(output: Path) -> list[Progress]:
