@@ -1,6 +1,6 @@
 """EAGLE-3 speculative decoding: the runtime of eagle3-kit."""
 
-from eagle3.config.runtime import RuntimeConfig
+from eagle3.config.deployment import DeploymentConfig
 from eagle3.config.speculation import Speculation
 from eagle3.engine.answer import Answer, Piece, TokenLogprobs
 from eagle3.engine.llm import LLM
@@ -10,9 +10,9 @@ from eagle3.sampling.params import SamplingParams, sampling_params
 __all__ = [
     "LLM",
     "Answer",
+    "DeploymentConfig",
     "Eagle3Error",
     "Piece",
-    "RuntimeConfig",
     "SamplingParams",
     "Speculation",
     "TokenLogprobs",

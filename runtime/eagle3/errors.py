@@ -41,3 +41,21 @@ class NumericalError(Eagle3Error):
     """A model produced NaN or infinite logits; no token can be chosen from them."""
 
     exit_code = 4
+
+
+class OverloadedError(Eagle3Error):
+    """Too many requests wait already; the client may try again after `retry_after_s` seconds."""
+
+    def __init__(self, message: str, *, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class EngineUnavailableError(Eagle3Error):
+    """The engine is not running: it failed to start, crashed while serving, or is being stopped."""
+
+    exit_code = 5
+
+
+class DeadlineError(Eagle3Error):
+    """A request took longer than it may."""

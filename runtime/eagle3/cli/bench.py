@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from eagle3.bench.tau import Comparison, compare, comparison_json, comparison_table
 from eagle3.cli.generate import read_prompts
-from eagle3.cli.options import add_model_flags, add_sampling_flags, params_from, runtime_config
+from eagle3.cli.options import add_model_flags, add_sampling_flags, deployment_config, params_from
 from eagle3.engine.llm import LLM
 from eagle3.errors import ConfigError
 
@@ -33,7 +33,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """Measure, print, and exit with 1 if plain decoding was compared greedily and differed."""
     params = params_from(args)
-    config = runtime_config(args)
+    config = deployment_config(args)
     if config.draft is None:
         raise ConfigError("bench tau measures a draft; name one with --draft")
     prompts = read_prompts(args.prompts, args.limit)

@@ -7,7 +7,7 @@ import sys
 
 from eagle3.bench.tau import Comparison, comparison_table
 from eagle3.cli.generate import stream_answer
-from eagle3.cli.options import add_model_flags, runtime_config
+from eagle3.cli.options import add_model_flags, deployment_config
 from eagle3.engine.llm import LLM
 from eagle3.errors import ConfigError
 from eagle3.sampling.params import sampling_params
@@ -29,7 +29,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """Stream, compare, and exit with 1 if the two texts differ."""
     params = sampling_params(max_new_tokens=args.max_new_tokens)
-    config = runtime_config(args)
+    config = deployment_config(args)
     if config.draft is None:
         raise ConfigError("demo compares a draft with plain decoding; name one with --draft")
     print("Loading the model and its EAGLE-3 draft …", file=sys.stderr)

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from eagle3.cli.generate import encode
-from eagle3.config.runtime import EMBEDDED
+from eagle3.config.deployment import EMBEDDED
 from eagle3.models.draft_keys import DRAFT_FORMATS
 from eagle3.models.embedded import draft_path, target_path
 from eagle3.models.target import Target

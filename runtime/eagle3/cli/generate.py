@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from eagle3.bench.tau import as_json
-from eagle3.cli.options import add_model_flags, add_sampling_flags, params_from, runtime_config
+from eagle3.cli.options import add_model_flags, add_sampling_flags, deployment_config, params_from
 from eagle3.engine.answer import Answer
 from eagle3.engine.llm import LLM
 from eagle3.errors import InvalidInputError
@@ -42,7 +42,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """Answer and print."""
     params = params_from(args)
-    config = runtime_config(args)
+    config = deployment_config(args)
     prompts = [args.prompt] if args.prompt is not None else read_prompts(args.prompts, None)
     if any(not prompt.strip() for prompt in prompts):
         raise InvalidInputError("the prompt is empty; give some text")

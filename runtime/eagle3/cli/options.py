@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from eagle3.config.runtime import EMBEDDED, RuntimeConfig, load_config, parse_config
+from eagle3.config.deployment import EMBEDDED, DeploymentConfig, load_config, parse_config
 from eagle3.errors import ConfigError
 from eagle3.sampling.params import SamplingParams, describe, sampling_params
 
@@ -34,9 +34,9 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     shape.add_argument("--tree-nodes", dest="nodes", type=int, metavar="N", help="nodes per cycle (default: 16)")
 
 
-def runtime_config(args: argparse.Namespace) -> RuntimeConfig:
+def deployment_config(args: argparse.Namespace) -> DeploymentConfig:
     """The config file, if any, with the flags on top; ConfigError for anything out of range."""
-    base = load_config(args.config) if args.config else RuntimeConfig()
+    base = load_config(args.config) if args.config else DeploymentConfig()
     values: dict[str, Any] = base.model_dump()
     for name in ("target", "draft", "dtype", "device", "threads"):
         if getattr(args, name) is not None:

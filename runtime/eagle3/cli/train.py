@@ -9,7 +9,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from eagle3.cli.options import validated
-from eagle3.config.runtime import EMBEDDED
+from eagle3.config.deployment import EMBEDDED
 from eagle3.errors import ConfigError
 from eagle3.models.embedded import target_path
 from eagle3.models.target_loader import load_target

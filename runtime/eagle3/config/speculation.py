@@ -17,6 +17,11 @@ class Speculation(BaseModel):
     depth: int = Field(default=5, ge=1, le=MAX_DEPTH, description="levels of the tree below its root")
     top_k: int = Field(default=6, ge=1, le=MAX_TOP_K, description="children drafted per node; 1 makes a chain")
     nodes: int = Field(default=16, ge=1, le=MAX_NODES, description="nodes verified per cycle, the root not counted")
+    off_threshold: int | None = Field(
+        default=None,
+        ge=1,
+        description="requests at once above which nothing is drafted; null: decided from measured cost alone",
+    )
 
     @property
     def is_chain(self) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from eagle3.config.runtime import RuntimeConfig
+from eagle3.config.deployment import DeploymentConfig
 from eagle3.config.speculation import Speculation
 from eagle3.draft.proposer import Proposer
 from eagle3.engine.answer import Answer, Piece, TokenLogprobs
@@ -45,7 +45,7 @@ class LLM:
         self.speculation = speculation or Speculation()
 
     @classmethod
-    def from_config(cls, config: RuntimeConfig) -> LLM:
+    def from_config(cls, config: DeploymentConfig) -> LLM:
         """Load what a config names; every file error is a WeightsError, every contradiction a ConfigError."""
         dtype: torch.dtype = getattr(torch, config.dtype)
         if config.threads is not None:
@@ -63,7 +63,7 @@ class LLM:
     @classmethod
     def embedded(cls, speculation: Speculation | None = None) -> LLM:
         """The embedded default: SmolLM2-135M-Instruct with the shipped draft, float32, on the CPU."""
-        return cls.from_config(RuntimeConfig(speculation=speculation or Speculation()))
+        return cls.from_config(DeploymentConfig(speculation=speculation or Speculation()))
 
     def generate(
         self, prompts: Sequence[str], params: SamplingParams | None = None, *, speculate: bool = True

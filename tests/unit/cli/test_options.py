@@ -6,9 +6,10 @@ import argparse
 
 import pytest
 
-from eagle3.cli.options import add_model_flags, add_sampling_flags, params_from, runtime_config
+from eagle3.cli.options import add_model_flags, add_sampling_flags, deployment_config, params_from
 from eagle3.cli.train import parse_stages
-from eagle3.config.runtime import RuntimeConfig
+from eagle3.config.deployment import DeploymentConfig
+from eagle3.config.speculation import Speculation
 from eagle3.sampling.params import SamplingParams
 
 
@@ -21,7 +22,7 @@ def parse(*argv):
 
 def test_no_flags_are_the_defaults():
     """Flags repeat no default: without any, settings are those of the library."""
-    assert runtime_config(parse()) == RuntimeConfig()
+    assert deployment_config(parse()) == DeploymentConfig()
     assert params_from(parse()) == SamplingParams()
 
 
@@ -32,9 +33,9 @@ def test_flags_override_the_config_file(tmp_path):
         "target: m\ndraft: d\ndtype: bfloat16\nthreads: 2\nspeculation: {depth: 3, top_k: 2, nodes: 9}\n",
         encoding="utf-8",
     )
-    config = runtime_config(parse("--config", path, "--draft", "other", "--tree-nodes", 5))
+    config = deployment_config(parse("--config", path, "--draft", "other", "--tree-nodes", 5))
     assert (config.target, config.draft, config.dtype, config.threads) == ("m", "other", "bfloat16", 2)
-    assert config.speculation.model_dump() == {"depth": 3, "top_k": 2, "nodes": 5}
+    assert config.speculation == Speculation(depth=3, top_k=2, nodes=5)
 
 
 @pytest.mark.parametrize(("flags", "draft"), [
@@ -45,15 +46,15 @@ def test_flags_override_the_config_file(tmp_path):
 ])  # fmt: skip
 def test_a_target_of_ones_own_has_no_default_draft(flags, draft):
     """The embedded draft belongs to the embedded target alone."""
-    assert runtime_config(parse(*flags)).draft == draft
+    assert deployment_config(parse(*flags)).draft == draft
 
 
 def test_a_config_file_may_ask_for_plain_decoding(tmp_path):
     """`draft: null` decodes plainly; a flag brings a draft back."""
     path = tmp_path / "run.yaml"
     path.write_text("draft: null\n", encoding="utf-8")
-    assert runtime_config(parse("--config", path)).draft is None
-    assert runtime_config(parse("--config", path, "--draft", "embedded")).draft == "embedded"
+    assert deployment_config(parse("--config", path)).draft is None
+    assert deployment_config(parse("--config", path, "--draft", "embedded")).draft == "embedded"
 
 
 def test_every_sampling_flag_arrives():

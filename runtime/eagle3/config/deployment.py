@@ -1,4 +1,7 @@
-"""What a run of the runtime is told: one schema for files, environment and flags. Unknown keys are errors."""
+"""The one deployment config: schema of files, environment (`EAGLE3_*`) and flags. Unknown keys are errors.
+
+Container environment, Helm values, SageMaker environment and the arguments of other engines are made from it.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,17 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from eagle3.config.engine import EngineSettings
+from eagle3.config.limits import Limits
+from eagle3.config.serving import MetricsSettings, Serving
 from eagle3.config.speculation import Speculation
 from eagle3.errors import ConfigError
 
 EMBEDDED = "embedded"
 
 
-class RuntimeConfig(BaseModel):
-    """Model, draft and speculation of one process."""
+class DeploymentConfig(BaseModel):
+    """Model, draft, speculation, engine, limits, serving and metrics of one deployment."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -27,9 +33,13 @@ class RuntimeConfig(BaseModel):
     device: str = Field(default="cpu", description="torch device, such as cpu or cuda")
     threads: int | None = Field(default=None, ge=1, description="CPU threads; null takes torch's choice")
     speculation: Speculation = Field(default_factory=Speculation, description="shape of the draft tree")
+    engine: EngineSettings = Field(default_factory=EngineSettings, description="what generates")
+    limits: Limits = Field(default_factory=Limits, description="what the server takes on")
+    serving: Serving = Field(default_factory=Serving, description="address, access and logs of the server")
+    metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="what is measured and where it goes")
 
 
-def load_config(path: Path) -> RuntimeConfig:
+def load_config(path: Path) -> DeploymentConfig:
     """Read a YAML file; ConfigError names the file, the key, what was got and what is allowed."""
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -42,15 +52,21 @@ def load_config(path: Path) -> RuntimeConfig:
     return parse_config(values, source=str(path))
 
 
-def parse_config(values: dict[str, Any], *, source: str) -> RuntimeConfig:
+def parse_config(values: dict[str, Any], *, source: str) -> DeploymentConfig:
     """Validate settings; ConfigError names the first bad key."""
     try:
-        return RuntimeConfig.model_validate(values)
+        return DeploymentConfig.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])
         allowed = ""
         if first["type"] == "extra_forbidden":
-            model = RuntimeConfig if len(first["loc"]) == 1 else Speculation
-            allowed = f"; allowed keys: {', '.join(model.model_fields)}"
+            allowed = f"; allowed keys: {', '.join(_keys_beside(first['loc']))}"
         raise ConfigError(f"{source}: {key}: {first['msg']}; got {first['input']!r}{allowed}") from error
+
+
+def _keys_beside(place: tuple[int | str, ...]) -> list[str]:
+    model: Any = DeploymentConfig
+    for part in place[:-1]:
+        model = model.model_fields[str(part)].annotation
+    return list(model.model_fields)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eagle3.config.runtime import RuntimeConfig, load_config, parse_config
+from eagle3.config.deployment import DeploymentConfig, load_config, parse_config
 from eagle3.config.speculation import Speculation
 from eagle3.errors import ConfigError
 
@@ -24,11 +24,11 @@ def test_every_key_is_read(tmp_path):
             "speculation: {depth: 3, top_k: 2, nodes: 7}\n",
         )
     )
-    assert config == RuntimeConfig(
+    assert config == DeploymentConfig(
         target="/models/llama", draft=None, dtype="bfloat16", device="cuda", threads=4,
         speculation=Speculation(depth=3, top_k=2, nodes=7),
     )  # fmt: skip
-    assert load_config(written(tmp_path, "threads: 2\n")) == RuntimeConfig(threads=2)
+    assert load_config(written(tmp_path, "threads: 2\n")) == DeploymentConfig(threads=2)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_unknown_key_lists_the_keys_of_its_own_level():
     """What is offered instead are the keys that are allowed there."""
     with pytest.raises(ConfigError, match="allowed keys: target, draft"):
         parse_config({"drafft": "x"}, source="flags")
-    with pytest.raises(ConfigError, match=r"allowed keys: depth, top_k, nodes$"):
+    with pytest.raises(ConfigError, match=r"allowed keys: depth, top_k, nodes, off_threshold$"):
         parse_config({"speculation": {"dept": 3}}, source="flags")
 
 
@@ -99,4 +99,4 @@ def test_a_device_that_is_not_there_is_one_clear_error(device):
     from eagle3.engine.llm import LLM
 
     with pytest.raises(ConfigError, match="cannot be used here"):
-        LLM.from_config(RuntimeConfig(device=device))
+        LLM.from_config(DeploymentConfig(device=device))
