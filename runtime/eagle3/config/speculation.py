@@ -27,3 +27,12 @@ class Speculation(BaseModel):
     def is_chain(self) -> bool:
         """Whether every node has at most one child."""
         return self.top_k == 1
+
+    @property
+    def reserved_slots(self) -> int:
+        """Cache slots that one cycle needs beyond the committed ones: root and nodes, or the draft's levels."""
+        return max(self.nodes + 1, self.top_k * (self.depth - 1))
+
+    def limited(self, *, depth: int) -> Speculation:
+        """The same shape, at most `depth` levels deep."""
+        return self if depth >= self.depth else self.model_copy(update={"depth": depth})

@@ -8,7 +8,7 @@ or with an exception, whatever happens to the engine.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
 
@@ -97,6 +97,24 @@ class EngineSnapshot:
     """Slots held by requests in flight; slots kept only for reuse are not counted."""
     gpu_memory_mb: float | None = None
     """Memory in use on the GPUs, MiB; None without a GPU."""
+
+    def followed_by(self, later: EngineSnapshot, *, restarts: int) -> EngineSnapshot:
+        """Counters of both, one engine process after the other; the gauges are those of the later one."""
+        stats = DecodeStats()
+        stats.add(self.stats)
+        stats.add(later.stats)
+        return replace(
+            later,
+            stats=stats,
+            prompt_tokens=self.prompt_tokens + later.prompt_tokens,
+            reused_prompt_tokens=self.reused_prompt_tokens + later.reused_prompt_tokens,
+            preemptions=self.preemptions + later.preemptions,
+            restarts=restarts,
+        )
+
+    def without_gauges(self) -> EngineSnapshot:
+        """The counters alone: of a process that is gone, nothing runs and nothing is held."""
+        return replace(self, running=0, waiting=0, cache_tokens=0, cache_tokens_used=0, gpu_memory_mb=None)
 
 
 class Engine(Protocol):

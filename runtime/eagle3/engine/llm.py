@@ -3,62 +3,61 @@
     from eagle3 import LLM, sampling_params
     answer = LLM.embedded().chat([{"role": "user", "content": "Hello"}], sampling_params(max_new_tokens=64))[0]
 
-Requests are served one after the other. Knows no HTTP and no command line.
+Everything asked for in one call is generated together. Knows no HTTP and no command line.
 """
 
 from __future__ import annotations
 
-import time
+import itertools
 from collections.abc import Iterator, Sequence
 
-import torch
-
 from eagle3.config.deployment import DeploymentConfig
+from eagle3.config.engine import EngineSettings
 from eagle3.config.speculation import Speculation
-from eagle3.draft.proposer import Proposer
-from eagle3.engine.answer import Answer, Piece, TokenLogprobs
-from eagle3.engine.cycle import Block, Decoder
-from eagle3.engine.detokenizer import Detokenizer
-from eagle3.engine.ending import Ending
-from eagle3.engine.stats import DecodeStats
-from eagle3.errors import ConfigError, InvalidInputError
+from eagle3.engine.answer import Answer, Piece
+from eagle3.engine.batch import Event, Failure
+from eagle3.engine.interface import GenerationRequest
+from eagle3.engine.loading import Models, build_engine, load_models
+from eagle3.engine.policy import FixedPolicy
 from eagle3.models.draft import Draft
-from eagle3.models.draft_loader import load_draft
-from eagle3.models.embedded import draft_path, target_path
-from eagle3.models.packed import pack_linears
 from eagle3.models.target import Target
-from eagle3.models.target_loader import load_target
-from eagle3.models.tokenizer import Message, Tokenizer, load_tokenizer
-from eagle3.sampling.distribution import TokenDistribution
+from eagle3.models.tokenizer import Message, Tokenizer
 from eagle3.sampling.params import SamplingParams
+
+# Answers that are made at a time; the cache has room for as many of full length if memory allows it.
+_MOST_AT_ONCE = 16
 
 
 class LLM:
     """A target with an optional EAGLE-3 draft; `draft` None decodes plainly."""
 
     def __init__(
-        self, target: Target, tokenizer: Tokenizer, draft: Draft | None = None, speculation: Speculation | None = None
+        self,
+        target: Target,
+        tokenizer: Tokenizer,
+        draft: Draft | None = None,
+        speculation: Speculation | None = None,
+        settings: EngineSettings | None = None,
     ) -> None:
         self.target = target
         self.tokenizer = tokenizer
         self.draft = draft
         self.speculation = speculation or Speculation()
+        self._engine = build_engine(
+            Models(target=target, tokenizer=tokenizer, draft=draft),
+            settings=settings or EngineSettings(),
+            shape=self.speculation,
+            max_running=_MOST_AT_ONCE,
+            policy=lambda _: FixedPolicy(self.speculation),
+        )
+        self._numbers = itertools.count()
+        self._events: dict[str, list[Event]] = {}
 
     @classmethod
     def from_config(cls, config: DeploymentConfig) -> LLM:
         """Load what a config names; every file error is a WeightsError, every contradiction a ConfigError."""
-        dtype: torch.dtype = getattr(torch, config.dtype)
-        if config.threads is not None:
-            torch.set_num_threads(config.threads)
-        _check_device(config.device)
-        where = target_path(config.target)
-        target = load_target(where, dtype=dtype, device=config.device)
-        draft: Draft | None = None
-        if config.draft is not None:
-            draft = load_draft(draft_path(config.draft), target, dtype=dtype)
-            pack_linears(draft)
-        pack_linears(target)
-        return cls(target, load_tokenizer(where), draft, config.speculation)
+        models = load_models(config)
+        return cls(models.target, models.tokenizer, models.draft, config.speculation, config.engine)
 
     @classmethod
     def embedded(cls, speculation: Speculation | None = None) -> LLM:
@@ -70,115 +69,64 @@ class LLM:
     ) -> list[list[Answer]]:
         """Continue raw texts; `params.n` answers for each prompt, in order."""
         params = params or SamplingParams()
-        return [self._answers(self.tokenizer.encode(prompt), params, speculate) for prompt in prompts]
+        answers = self._answers([self.tokenizer.encode(prompt) for prompt in prompts], params, speculate)
+        return [answers[first : first + params.n] for first in range(0, len(answers), params.n)]
 
     def chat(
         self, messages: Sequence[Message], params: SamplingParams | None = None, *, speculate: bool = True
     ) -> list[Answer]:
         """Answer one conversation under the model's chat template; `params.n` answers."""
-        return self._answers(self.tokenizer.encode_chat(messages), params or SamplingParams(), speculate)
+        return self._answers([self.tokenizer.encode_chat(messages)], params or SamplingParams(), speculate)
 
     def stream(
         self, prompt_ids: Sequence[int], params: SamplingParams, *, index: int = 0, speculate: bool = True
     ) -> Iterator[Piece]:
         """Yield the answer number `index` to a tokenised prompt as its text becomes certain."""
-        started = time.perf_counter()
-        context = self.target.arch.max_position
-        vocab_size = self.target.arch.vocab_size
-        _check_prompt(prompt_ids, vocab_size, context)
-        ending_ids = frozenset(params.stop_token_ids) | (
-            frozenset() if params.ignore_eos else self.tokenizer.ending_ids
+        request_id = self._submit(prompt_ids, params, index, speculate)
+        try:
+            yield from self._pieces(request_id)
+        finally:
+            self._withdraw(request_id)
+
+    def _answers(self, prompts: Sequence[Sequence[int]], params: SamplingParams, speculate: bool) -> list[Answer]:
+        """Submit everything, then wait for each answer in turn: all of them are made together."""
+        submitted: list[str] = []
+        try:
+            for prompt_ids in prompts:
+                submitted.extend(self._submit(prompt_ids, params, index, speculate) for index in range(params.n))
+            return [self._last(request_id) for request_id in submitted]
+        finally:
+            for request_id in submitted:
+                self._withdraw(request_id)
+
+    def _submit(self, prompt_ids: Sequence[int], params: SamplingParams, index: int, speculate: bool) -> str:
+        request_id = str(next(self._numbers))
+        self._engine.add(
+            GenerationRequest(
+                request_id=request_id, prompt_ids=tuple(prompt_ids), params=params, index=index, speculate=speculate
+            )
         )
-        decoder = Decoder(
-            self.target,
-            Proposer(self.draft, self.speculation) if self.draft is not None and speculate else None,
-            TokenDistribution(
-                params,
-                prompt_ids=prompt_ids,
-                vocab_size=vocab_size,
-                ending_ids=ending_ids,
-                generator=_generator(params, index),
-            ),
-        )
-        ending = Ending(
-            ending_ids=ending_ids,
-            stop=params.stop,
-            max_tokens=min(params.max_new_tokens, context - len(prompt_ids)),
-            detokenizer=Detokenizer(self.tokenizer.decode),
-        )
-        stats = DecodeStats()
-        logprobs: list[TokenLogprobs] = []
-        block = decoder.prefill(prompt_ids)
-        stats.prefill_s = time.perf_counter() - started
+        self._events[request_id] = []
+        return request_id
+
+    def _withdraw(self, request_id: str) -> None:
+        self._engine.abort(request_id)
+        self._events.pop(request_id, None)
+
+    def _last(self, request_id: str) -> Answer:
+        *_, piece = self._pieces(request_id)
+        assert piece.answer is not None, "the last piece carries the answer"
+        return piece.answer
+
+    def _pieces(self, request_id: str) -> Iterator[Piece]:
         while True:
-            taken, text = ending.feed(block.token_ids)
-            if params.logprobs is not None:
-                logprobs += _logprobs(block, taken, params.logprobs)
-            stats.output_tokens += taken
-            stats.draft_s += block.draft_s
-            if stats.output_tokens > taken:  # the first block is the prefill's
-                stats.verify_s += block.verify_s
-                stats.count_cycle(drafted=block.drafted, accepted=block.num_accepted, kept_tokens=taken)
-            if ending.finish_reason is not None:
-                break
-            if text:
-                yield Piece(text)
-            block = decoder.cycle(ending.remaining)
-        stats.total_s = time.perf_counter() - started
-        yield Piece(
-            text,
-            Answer(
-                text=ending.text,
-                token_ids=tuple(ending.token_ids),
-                finish_reason=ending.finish_reason,
-                logprobs=tuple(logprobs) if params.logprobs is not None else None,
-                stats=stats,
-            ),
-        )
-
-    def _answers(self, prompt_ids: Sequence[int], params: SamplingParams, speculate: bool) -> list[Answer]:
-        answers: list[Answer] = []
-        for index in range(params.n):
-            *_, last = self.stream(prompt_ids, params, index=index, speculate=speculate)
-            assert last.answer is not None, "the last piece carries the answer"
-            answers.append(last.answer)
-        return answers
-
-
-def _check_device(name: str) -> None:
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ConfigError(f"device {name!r} cannot be used here: {reason}; use cpu") from error
-
-
-def _check_prompt(prompt_ids: Sequence[int], vocab_size: int, context: int) -> None:
-    if not prompt_ids:
-        raise InvalidInputError("the prompt is empty; give at least one token")
-    if len(prompt_ids) >= context:
-        raise InvalidInputError(
-            f"the prompt has {len(prompt_ids)} tokens; the model's context of {context} tokens leaves room "
-            f"for at most {context - 1}, so that an answer fits; shorten the prompt"
-        )
-    if not all(0 <= token_id < vocab_size for token_id in prompt_ids):
-        raise InvalidInputError(f"the prompt holds token ids outside the vocabulary; allowed: 0 to {vocab_size - 1}")
-
-
-def _generator(params: SamplingParams, index: int) -> torch.Generator:
-    generator = torch.Generator()
-    if params.seed is None:
-        generator.seed()
-    else:
-        generator.manual_seed((params.seed + index) % 2**63)
-    return generator
-
-
-def _logprobs(block: Block, taken: int, count: int) -> list[TokenLogprobs]:
-    log_probs_SV = block.logits_SV[:taken].float().log_softmax(dim=-1)
-    entries: list[TokenLogprobs] = []
-    for token_id, log_probs_V in zip(block.token_ids, log_probs_SV, strict=False):
-        values, ids = log_probs_V.topk(min(count, len(log_probs_V)))
-        top = tuple(zip(ids.tolist(), values.tolist(), strict=True))
-        entries.append(TokenLogprobs(token_id=token_id, logprob=float(log_probs_V[token_id]), top=top))
-    return entries
+            events, self._events[request_id] = self._events[request_id], []
+            for event in events:
+                if isinstance(event, Failure):
+                    raise event.error
+                if event.text or event.answer is not None:
+                    yield Piece(event.text, event.answer)
+                if event.answer is not None:
+                    return
+            for event in self._engine.step():
+                self._events[event.request_id].append(event)

@@ -46,3 +46,11 @@ def target_path(name: str) -> Path:
 def draft_path(name: str) -> Path:
     """Where a draft named in a config is: the shipped default or a path of the user's."""
     return embedded_draft() if name == EMBEDDED else Path(name)
+
+
+def target_name(name: str) -> str:
+    """What a target named in a config is called: the embedded model's own name, a folder's, or a file's."""
+    if name == EMBEDDED:
+        return _MODEL_FILE.partition(".")[0]
+    path = Path(name).resolve()
+    return path.stem if path.suffix == ".gguf" else path.name

@@ -52,6 +52,14 @@ class DraftTree:
         """The child of `node` that carries `token_id`, or None."""
         return self._children[node].get(token_id)
 
+    def ranks(self) -> list[int]:
+        """Rank of each node by score, 0 the root: the tree of n nodes holds the ranks 1 to n of any larger one."""
+        order = sorted(range(len(self)), key=lambda node: (-self.scores[node], node))
+        ranks = [0] * len(order)
+        for rank, node in enumerate(order):
+            ranks[node] = rank
+        return ranks
+
     def tokens(self, path: Sequence[int]) -> list[int]:
         """Token ids along a path of nodes."""
         return [self.token_ids[node] for node in path]

@@ -1,16 +1,14 @@
 """Grows a dynamic draft tree level by level and keeps its most probable nodes (EAGLE-2 paper, section 4).
 
-Knows no models: `expand` is what the caller passes in to score the children of a frontier. K children and
-frontier nodes, D levels, N nodes kept. Invariant: the kept nodes are closed under parents and at most N.
+Knows no models: whoever holds a growth scores its frontier and hands the best children back, so that the
+frontiers of many trees can be scored in one pass. K children and frontier nodes, N nodes kept. Invariant: the
+kept nodes are closed under parents and at most N.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
 
 from eagle3.config.speculation import Speculation
 from eagle3.tree.draft_tree import DraftTree
@@ -28,61 +26,61 @@ class Frontier:
     """Depth of the nodes: 1 for the children of the root."""
 
 
-# Scores the children of a frontier: log-probabilities over the draft vocabulary, [len(frontier), V].
-Expand = Callable[[Frontier], Tensor]
-
-
-def grow_tree(
-    shape: Speculation, root_token_id: int, root_log_probs_V: Tensor, target_ids_V: Tensor, expand: Expand
-) -> DraftTree:
-    """Draft a tree below `root_token_id`; `target_ids_V` maps draft ids to target ids (int64 [V]).
+class TreeGrowth:
+    """One tree in the making: `add_level` until it gives no frontier, then `tree`.
 
     A child's score is its parent's plus its own log-probability, so it never exceeds the parent's; equal
     scores are ordered parent first, which keeps the selection closed under parents.
     """
-    top_k = min(shape.top_k, len(target_ids_V))
-    tokens: list[int] = [root_token_id]
-    parents: list[int] = [0]
-    scores: list[float] = [0.0]
-    frontier_nodes = [0]
-    frontier_scores_K = root_log_probs_V.new_zeros(1)
-    log_probs_KV = root_log_probs_V[None, :]
-    for level in range(1, shape.depth + 1):
-        best_KC, draft_ids_KC = log_probs_KV.topk(top_k, dim=-1)
-        path_scores_KC = frontier_scores_K[:, None] + best_KC
-        first_new = len(tokens)
-        tokens += target_ids_V[draft_ids_KC].flatten().tolist()
-        scores += path_scores_KC.flatten().tolist()
-        for node in frontier_nodes:
-            parents += [node] * top_k
-        if level == shape.depth:
-            break
-        flat = path_scores_KC.flatten()
-        chosen = _top(flat, top_k)
-        frontier = Frontier(
-            token_ids=tuple(tokens[first_new + index] for index in chosen),
-            parent_rows=tuple(index // top_k for index in chosen),
-            level=level,
+
+    def __init__(self, shape: Speculation, root_token_id: int) -> None:
+        self._shape = shape
+        self._tokens: list[int] = [root_token_id]
+        self._parents: list[int] = [0]
+        self._scores: list[float] = [0.0]
+        self._frontier: list[int] = [0]
+        self._level = 0
+
+    def add_level(
+        self, log_probs_KC: Sequence[Sequence[float]], token_ids_KC: Sequence[Sequence[int]]
+    ) -> Frontier | None:
+        """Add the best children of each frontier node, best first; returns the next frontier, None at full depth.
+
+        The first frontier is the root alone. A row holds up to `top_k` log-probabilities and target token ids.
+        """
+        assert len(log_probs_KC) == len(self._frontier), "one row of children for each frontier node"
+        self._level += 1
+        born: list[int] = []
+        rows: dict[int, int] = {}
+        for row, (node, log_probs, token_ids) in enumerate(
+            zip(self._frontier, log_probs_KC, token_ids_KC, strict=True)
+        ):
+            score = self._scores[node]
+            for log_prob, token_id in zip(log_probs, token_ids, strict=True):
+                rows[len(self._tokens)] = row
+                born.append(len(self._tokens))
+                self._tokens.append(token_id)
+                self._parents.append(node)
+                self._scores.append(score + log_prob)
+        if self._level == self._shape.depth:
+            return None
+        self._frontier = self._best(born, self._shape.top_k)
+        return Frontier(
+            token_ids=tuple(self._tokens[node] for node in self._frontier),
+            parent_rows=tuple(rows[node] for node in self._frontier),
+            level=self._level,
         )
-        frontier_nodes = [first_new + index for index in chosen]
-        frontier_scores_K = flat[torch.tensor(chosen)]
-        log_probs_KV = expand(frontier)
-    return _keep_best(tokens, parents, scores, shape.nodes)
 
+    def tree(self) -> DraftTree:
+        """The best nodes of every level so far, at most `shape.nodes` and the root."""
+        # Nodes are in level order, so a parent's index is below its child's: the index breaks ties parent first.
+        kept = [0, *sorted(self._best(range(1, len(self._tokens)), self._shape.nodes))]
+        new_index = {node: index for index, node in enumerate(kept)}
+        return DraftTree(
+            token_ids=tuple(self._tokens[node] for node in kept),
+            parents=tuple(new_index[self._parents[node]] for node in kept),
+            scores=tuple(self._scores[node] for node in kept),
+        )
 
-def _top(scores: Tensor, count: int) -> list[int]:
-    """Indices of the largest scores, best first, earlier index first among equals."""
-    order: list[int] = torch.sort(scores, descending=True, stable=True).indices[:count].tolist()
-    return order
-
-
-def _keep_best(tokens: list[int], parents: list[int], scores: list[float], count: int) -> DraftTree:
-    # Nodes are in level order, so a parent's index is below its child's: the index breaks ties parent first.
-    ranked = sorted(range(1, len(tokens)), key=lambda node: (-scores[node], node))[:count]
-    kept = [0, *sorted(ranked)]
-    new_index = {node: index for index, node in enumerate(kept)}
-    return DraftTree(
-        token_ids=tuple(tokens[node] for node in kept),
-        parents=tuple(new_index[parents[node]] for node in kept),
-        scores=tuple(scores[node] for node in kept),
-    )
+    def _best(self, nodes: Sequence[int], count: int) -> list[int]:
+        return sorted(nodes, key=lambda node: (-self._scores[node], node))[:count]

@@ -1,0 +1,88 @@
+"""What steps cost, in seconds: measured once per number of rows, and then for every load and shape that was run.
+
+Knows no models: times are handed in. A load is a number of sequences that decode together.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Mapping
+from statistics import median
+
+from eagle3.config.speculation import Speculation
+
+# Recent steps of which the median is taken: one slow step, such as another program's turn, does not count.
+_RECENT = 15
+# Steps before a median is trusted.
+ENOUGH = 3
+
+
+class RowCosts:
+    """Seconds of a pass as a function of its rows, between measured points by straight lines."""
+
+    def __init__(self, seconds_at: Mapping[int, float]) -> None:
+        assert seconds_at, "at least one measurement"
+        self._rows = sorted(seconds_at)
+        # More rows never cost less; a measurement that says so is noise.
+        self._seconds: list[float] = []
+        for rows in self._rows:
+            self._seconds.append(max(seconds_at[rows], self._seconds[-1] if self._seconds else 0.0))
+
+    def __call__(self, rows: float) -> float:
+        """Seconds of a pass of so many rows; beyond the last point in proportion."""
+        points, seconds = self._rows, self._seconds
+        if rows <= points[0]:
+            return seconds[0]
+        if rows >= points[-1]:
+            return seconds[-1] * rows / points[-1]
+        right = bisect_left(points, rows)
+        left = right - 1
+        share = (rows - points[left]) / (points[right] - points[left])
+        return seconds[left] + share * (seconds[right] - seconds[left])
+
+
+class StepTimes:
+    """Seconds of whole steps by load and shape, predicted where they were not measured yet."""
+
+    def __init__(self, verify: RowCosts, draft: RowCosts) -> None:
+        self._verify = verify
+        self._draft = draft
+        self._recent: dict[tuple[int, Speculation | None], deque[float]] = {}
+
+    def record(self, load: int, shape: Speculation | None, seconds: float) -> None:
+        """Remember a step that drafted `shape` for `load` sequences."""
+        self._recent.setdefault((_bucket(load), shape), deque(maxlen=_RECENT)).append(seconds / load)
+
+    def samples(self, load: int, shape: Speculation | None) -> int:
+        """Steps remembered of such a load and shape."""
+        return len(self._recent.get((_bucket(load), shape), ()))
+
+    def seconds(self, load: int, shape: Speculation | None) -> float:
+        """Seconds of a step: the median of recent ones, else what its rows cost plus what this load adds to that."""
+        if self.samples(load, shape) >= ENOUGH:
+            return median(self._recent[_bucket(load), shape]) * load
+        return self._from_rows(load, shape) + self._overhead(load)
+
+    def _from_rows(self, load: int, shape: Speculation | None) -> float:
+        if shape is None:
+            return self._verify(load)
+        levels = shape.depth - 1
+        return self._verify(load * (1 + shape.nodes)) + self._draft(2 * load) + levels * self._draft(load * shape.top_k)
+
+    def _overhead(self, load: int) -> float:
+        """What steps at this load took beyond their rows: attention over many contexts, choosing, text."""
+        known = [
+            (median(times) * load - self._from_rows(load, shape), len(times))
+            for (bucket, shape), times in self._recent.items()
+            if bucket == _bucket(load) and len(times) >= ENOUGH
+        ]
+        return max(0.0, max(known, key=lambda pair: pair[1])[0]) if known else 0.0
+
+
+def _bucket(load: int) -> int:
+    """Loads of similar size share their measurements: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, …"""
+    size = 1
+    while size * 2 <= load:
+        size *= 2
+    return size + size // 2 if size >= 2 and load >= size + size // 2 else size

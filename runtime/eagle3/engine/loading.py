@@ -1,0 +1,117 @@
+"""Loads what a config names and puts a batched engine together. Every command and server starts here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from eagle3.cache.block_pool import BlockPool
+from eagle3.cache.paged_cache import PagedCache
+from eagle3.config.deployment import DeploymentConfig
+from eagle3.config.engine import EngineSettings
+from eagle3.config.speculation import Speculation
+from eagle3.draft.proposer import Proposer
+from eagle3.engine.batch import BatchEngine
+from eagle3.engine.cycle import StepRunner
+from eagle3.engine.memory import cache_slots
+from eagle3.engine.policy import SpeculationPolicy
+from eagle3.engine.scheduler import Scheduler
+from eagle3.errors import ConfigError
+from eagle3.models.draft import Draft
+from eagle3.models.draft_loader import load_draft
+from eagle3.models.embedded import draft_path, target_path
+from eagle3.models.packed import pack_linears
+from eagle3.models.target import Target
+from eagle3.models.target_loader import load_target
+from eagle3.models.tokenizer import Tokenizer, load_tokenizer
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Models:
+    """A target with its tokenizer and, unless it decodes plainly, its draft."""
+
+    target: Target
+    tokenizer: Tokenizer
+    draft: Draft | None
+
+
+def load_models(config: DeploymentConfig) -> Models:
+    """Load what a config names; every file error is a WeightsError, every contradiction a ConfigError."""
+    dtype: torch.dtype = getattr(torch, config.dtype)
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    _check_device(config.device)
+    where = target_path(config.target)
+    target = load_target(where, dtype=dtype, device=config.device)
+    draft: Draft | None = None
+    if config.draft is not None:
+        draft = load_draft(draft_path(config.draft), target, dtype=dtype)
+        pack_linears(draft)
+    pack_linears(target)
+    return Models(target=target, tokenizer=load_tokenizer(where), draft=draft)
+
+
+def build_engine(
+    models: Models,
+    *,
+    settings: EngineSettings,
+    shape: Speculation,
+    max_running: int,
+    policy: Callable[[StepRunner], SpeculationPolicy],
+) -> BatchEngine:
+    """A batched engine on these models; `policy` may measure with the runner before it decides anything."""
+    target, draft = models.target, models.draft
+    arch, weight = target.arch, target.norm.weight
+    bytes_per_slot = PagedCache.bytes_per_slot(
+        num_layers=arch.num_layers, num_kv_heads=arch.num_kv_heads, head_dim=arch.head_dim, dtype=weight.dtype
+    )
+    if draft is not None:
+        bytes_per_slot += PagedCache.bytes_per_slot(
+            num_layers=1,
+            num_kv_heads=draft.config.num_kv_heads,
+            head_dim=draft.config.head_dim,
+            dtype=draft.norm.weight.dtype,
+        )
+    reserved = shape.reserved_slots if draft is not None else 1
+    slots = cache_slots(
+        wanted=settings.cache_tokens,
+        bytes_per_slot=bytes_per_slot,
+        most_useful=max_running * (arch.max_position + reserved + settings.block_tokens),
+        least_useful=reserved + 2 * settings.block_tokens,
+        device=weight.device,
+    )
+    pool = BlockPool(slots // settings.block_tokens)
+    num_slots = pool.num_blocks * settings.block_tokens
+    cache = PagedCache(
+        num_slots=num_slots,
+        num_layers=arch.num_layers,
+        num_kv_heads=arch.num_kv_heads,
+        head_dim=arch.head_dim,
+        dtype=weight.dtype,
+        device=weight.device,
+    )
+    runner = StepRunner(target, cache, Proposer(draft, num_slots) if draft is not None else None)
+    scheduler = Scheduler(
+        pool, step_tokens=settings.step_tokens, max_running=max_running, prefix_reuse=settings.prefix_reuse
+    )
+    return BatchEngine(
+        target,
+        models.tokenizer,
+        runner,
+        pool,
+        scheduler,
+        policy(runner),
+        block_tokens=settings.block_tokens,
+        has_draft=draft is not None,
+        max_reserved_slots=reserved,
+    )
+
+
+def _check_device(name: str) -> None:
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(f"device {name!r} cannot be used here: {reason}; use cpu") from error
