@@ -214,6 +214,7 @@ class BatchEngine:
         del self._sequences[sequence.request.request_id]
         self._count(sequence)
         self._scheduler.remove(sequence)
+        assert self._sequences or self._pool.held == 0, "no request, no held block"
 
     def _count(self, sequence: SequenceState) -> None:
         self._finished.stats.add(sequence.stats)
