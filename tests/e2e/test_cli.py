@@ -7,7 +7,7 @@ import json
 import pytest
 from safetensors.torch import load_file
 
-from builders import BYTE_VOCAB, tiny_draft_checkpoint, tiny_draft_config, write_byte_model
+from builders import BYTE_VOCAB, CHATML_TEMPLATE, tiny_draft_checkpoint, tiny_draft_config, write_byte_model
 from eagle3.cli.main import main
 from eagle3.models.draft_formats import write_draft
 
@@ -105,19 +105,20 @@ def test_several_answers(generate):
 
 
 def test_raw_prompts_skip_the_chat_template(generate):
-    """--raw with the template written out is the same prompt; without it, another."""
+    """--raw takes the prompt as it is: without the template, and its spelled-out control tokens are plain text."""
     (chat,) = generate("--prompt", "Hello")
-    template = "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"
-    (same,) = generate("--raw", "--prompt", template)
-    (other,) = generate("--raw", "--prompt", "Hello")
-    assert same["token_ids"] == chat["token_ids"] != other["token_ids"]
+    (raw,) = generate("--raw", "--prompt", "Hello")
+    (spelled,) = generate("--raw", "--prompt", "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n")
+    assert raw["token_ids"] != chat["token_ids"] != spelled["token_ids"]
 
 
-def test_a_system_message_is_part_of_the_prompt(generate):
-    """--system goes in front of the user's turn."""
+def test_a_system_message_is_part_of_the_prompt(generate, tmp_path):
+    """--system goes in front of the user's turn, as if the template had written it there."""
     (answer,) = generate("--prompt", "Hello", "--system", "Be brief.")
-    template = "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"
-    assert answer["token_ids"] == generate("--raw", "--prompt", template)[0]["token_ids"]
+    template = "<|im_start|>system\nBe brief.<|im_end|>\n" + CHATML_TEMPLATE
+    brief = write_byte_model(tmp_path / "brief", chat_template=template)
+    assert answer["token_ids"] == generate("--target", brief, "--prompt", "Hello")[0]["token_ids"]
+    assert answer["token_ids"] != generate("--prompt", "Hello")[0]["token_ids"]
 
 
 def test_a_model_without_a_chat_template_continues_the_prompt(run, tmp_path):

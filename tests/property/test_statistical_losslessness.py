@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 import torch
 
+from builders import grow_tree
 from eagle3.config.speculation import Speculation
 from eagle3.sampling.distribution import TokenDistribution
 from eagle3.sampling.params import sampling_params
-from eagle3.tree.growth import grow_tree
 from eagle3.verify.verification import Verification, verify
 
 VOCAB = 8

@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import grow_tree
 from eagle3.config.speculation import Speculation
 from eagle3.tree.draft_tree import ancestor_mask
-from eagle3.tree.growth import grow_tree
 
 ROOT = 999
 quick = settings(deadline=None, max_examples=60)
@@ -78,7 +78,7 @@ class RandomDraft:
                 for token in heapq.nlargest(width, range(self.vocab), key=lambda t: float(self.log_probs(path)[t]))
             }
             nodes |= born
-            frontier = heapq.nlargest(width, born, key=born.__getitem__)
+            frontier = heapq.nlargest(shape.top_k, born, key=born.__getitem__)
         return nodes
 
 

@@ -1,4 +1,4 @@
-"""`eagle3 bench`: measure acceptance and speed on a file of prompts."""
+"""`eagle3 bench`: measure acceptance and speed on a file of prompts, or servers under load."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 from tqdm import tqdm
 
 from eagle3.bench.tau import Comparison, compare, comparison_json, comparison_table
+from eagle3.cli import bench_serve
 from eagle3.cli.generate import read_prompts
-from eagle3.cli.options import add_model_flags, add_sampling_flags, deployment_config, params_from
+from eagle3.cli.options import add_model_flags, add_sampling_flags, deployment_config, params_from, without_reuse
 from eagle3.engine.llm import LLM
 from eagle3.errors import ConfigError
 
@@ -28,6 +29,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add_model_flags(tau)
     add_sampling_flags(tau)
     tau.set_defaults(run=run)
+    bench_serve.add_parser(kinds)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -37,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     if config.draft is None:
         raise ConfigError("bench tau measures a draft; name one with --draft")
     prompts = read_prompts(args.prompts, args.limit)
-    llm = LLM.from_config(config)
+    llm = LLM.from_config(without_reuse(config))
     conversations = [[{"role": "user", "content": prompt}] for prompt in prompts]
     with tqdm(total=len(prompts), unit="prompt", disable=not sys.stderr.isatty(), file=sys.stderr) as bar:
 

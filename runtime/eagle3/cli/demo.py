@@ -7,7 +7,7 @@ import sys
 
 from eagle3.bench.tau import Comparison, comparison_table
 from eagle3.cli.generate import stream_answer
-from eagle3.cli.options import add_model_flags, deployment_config
+from eagle3.cli.options import add_model_flags, deployment_config, without_reuse
 from eagle3.engine.llm import LLM
 from eagle3.errors import ConfigError
 from eagle3.sampling.params import sampling_params
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     if config.draft is None:
         raise ConfigError("demo compares a draft with plain decoding; name one with --draft")
     print("Loading the model and its EAGLE-3 draft …", file=sys.stderr)
-    llm = LLM.from_config(config)
+    llm = LLM.from_config(without_reuse(config))
     messages = [{"role": "user", "content": args.prompt}]
     # The first passes pay for memory that later ones reuse; neither side should pay for the other.
     llm.chat(messages, sampling_params(max_new_tokens=8))

@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from eagle3.config.deployment import EMBEDDED, DeploymentConfig, load_config, parse_config
-from eagle3.errors import ConfigError
+from eagle3.config.deployment import EMBEDDED, DeploymentConfig
+from eagle3.config.layers import layered_config
+from eagle3.errors import ConfigError, InvalidInputError
 from eagle3.sampling.params import SamplingParams, describe, sampling_params
 
 Settings = TypeVar("Settings", bound=BaseModel)
 
-_SPECULATION_FLAGS = ("depth", "top_k", "nodes")
+# Setting: (attribute of the parsed arguments, flag).
+_MODEL_FLAGS = {
+    "target": ("target", "--target"),
+    "draft": ("draft", "--draft"),
+    "dtype": ("dtype", "--dtype"),
+    "device": ("device", "--device"),
+    "threads": ("threads", "--threads"),
+    "speculation.depth": ("depth", "--tree-depth"),
+    "speculation.top_k": ("top_k", "--tree-top-k"),
+    "speculation.nodes": ("nodes", "--tree-nodes"),
+}
 
 
 def add_model_flags(parser: argparse.ArgumentParser) -> None:
     """--config, --target, --draft, --dtype, --device, --threads and the shape of the tree."""
     group = parser.add_argument_group("model")
-    group.add_argument("--config", type=Path, metavar="FILE", help="YAML file with these settings; flags override it")
+    group.add_argument(
+        "--config", type=Path, metavar="FILE", help="YAML file of settings; EAGLE3_* variables and flags override it"
+    )
     group.add_argument(
         "--target", metavar="PATH", help=f"model directory or .gguf file (default: {EMBEDDED}, SmolLM2-135M-Instruct)"
     )
@@ -34,20 +50,33 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     shape.add_argument("--tree-nodes", dest="nodes", type=int, metavar="N", help="nodes per cycle (default: 16)")
 
 
-def deployment_config(args: argparse.Namespace) -> DeploymentConfig:
-    """The config file, if any, with the flags on top; ConfigError for anything out of range."""
-    base = load_config(args.config) if args.config else DeploymentConfig()
-    values: dict[str, Any] = base.model_dump()
-    for name in ("target", "draft", "dtype", "device", "threads"):
-        if getattr(args, name) is not None:
-            values[name] = getattr(args, name)
-    # A target of one's own has no default draft: the embedded draft belongs to the embedded target.
-    if values["target"] != EMBEDDED and values["draft"] == EMBEDDED:
-        values["draft"] = None
-    for name in _SPECULATION_FLAGS:
-        if getattr(args, name) is not None:
-            values["speculation"][name] = getattr(args, name)
-    return parse_config(values, source="flags")
+def deployment_config(
+    args: argparse.Namespace,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    more: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+) -> DeploymentConfig:
+    """The config file, if any, the EAGLE3_* variables over it, the flags on top; ConfigError names what is bad.
+
+    `more` are settings that a command has flags for besides those of `add_model_flags`, as in
+    {"serving.port": ("port", "--port")}: the setting, its attribute in `args`, the flag.
+    """
+    flags: dict[str, Any] = {}
+    settings = _MODEL_FLAGS | dict(more)
+    for setting, (attribute, _) in settings.items():
+        if (value := getattr(args, attribute)) is not None:
+            *sections, key = setting.split(".")
+            place = flags
+            for section in sections:
+                place = place.setdefault(section, {})
+            place[key] = value
+    names = {setting: flag for setting, (_, flag) in settings.items()}
+    return layered_config(args.config, environ, flags, flag_names=names)
+
+
+def without_reuse(config: DeploymentConfig) -> DeploymentConfig:
+    """The same with no reuse of prompts: of two answers to one prompt, the second would have it for nothing."""
+    return config.model_copy(update={"engine": config.engine.model_copy(update={"prefix_reuse": False})})
 
 
 def add_sampling_flags(parser: argparse.ArgumentParser) -> None:
@@ -67,6 +96,7 @@ def add_sampling_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--stop-token-id", action="append", type=int, metavar="ID", help="may be repeated")
     group.add_argument("--ignore-eos", action="store_true", default=None, help="go on past end-of-text tokens")
     group.add_argument("--logprobs", type=int, metavar="N", help="report N alternatives per token (0 to 20)")
+    group.add_argument("--json-schema", type=Path, metavar="FILE", help="JSON schema that the answer must match")
     group.add_argument("-n", type=int, metavar="N", help="answers per prompt (default: 1)")
 
 
@@ -80,7 +110,18 @@ def params_from(args: argparse.Namespace) -> SamplingParams:
         )
     } | {"sample_top_k": "top_k", "stop_token_id": "stop_token_ids"}  # fmt: skip
     given = {name: getattr(args, flag) for flag, name in names.items() if getattr(args, flag) is not None}
+    if args.json_schema is not None:
+        given["json_schema"] = _read_text(args.json_schema)
     return sampling_params(**given)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InvalidInputError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{path} is not UTF-8 text: {error}") from error
 
 
 def validated(schema: type[Settings], values: dict[str, Any]) -> Settings:

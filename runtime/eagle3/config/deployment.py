@@ -5,7 +5,9 @@ Container environment, Helm values, SageMaker environment and the arguments of o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import yaml
@@ -52,17 +54,24 @@ def load_config(path: Path) -> DeploymentConfig:
     return parse_config(values, source=str(path))
 
 
-def parse_config(values: dict[str, Any], *, source: str) -> DeploymentConfig:
-    """Validate settings; ConfigError names the first bad key."""
+def parse_config(
+    values: dict[str, Any], *, source: str, names: Mapping[str, str] = MappingProxyType({})
+) -> DeploymentConfig:
+    """Validate settings; ConfigError names the first bad key.
+
+    `names` says what keys are called in that source where it has names of its own: {"threads": "--threads"}.
+    """
     try:
         return DeploymentConfig.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
+        place = tuple(str(part) for part in first["loc"])
+        above = (".".join(place[:end]) for end in range(len(place), 0, -1))
+        label = next((names[key] for key in above if key in names), f"{source}: {'.'.join(place)}")
         allowed = ""
         if first["type"] == "extra_forbidden":
             allowed = f"; allowed keys: {', '.join(_keys_beside(first['loc']))}"
-        raise ConfigError(f"{source}: {key}: {first['msg']}; got {first['input']!r}{allowed}") from error
+        raise ConfigError(f"{label}: {first['msg']}; got {first['input']!r}{allowed}") from error
 
 
 def _keys_beside(place: tuple[int | str, ...]) -> list[str]:

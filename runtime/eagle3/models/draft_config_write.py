@@ -47,7 +47,7 @@ def spell_draft_config(
         "rms_norm_eps": config.rms_eps,
         "tie_word_embeddings": False,
         "vocab_size": config.vocab_size,
-        **_rope_keys(config.rope),
+        **rope_keys(config.rope),
     }
     flags = {
         "fc_norm": config.fc_norm,
@@ -98,7 +98,8 @@ def _tap_ids(tap_inputs: tuple[int, ...] | None, convention: keys.TapConvention)
     return [tap - 1 for tap in tap_inputs]
 
 
-def _rope_keys(rope: Rope) -> dict[str, Any]:
+def rope_keys(rope: Rope) -> dict[str, Any]:
+    """`rope_theta` and `rope_scaling` of a config.json."""
     if rope.frequency_divisors is not None:
         raise ConfigError("rotary frequency divisors of a GGUF file have no spelling in config.json; use rope scaling")
     scaling: dict[str, Any] = {}

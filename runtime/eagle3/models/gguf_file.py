@@ -37,32 +37,14 @@ _LAYER_NAMES = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
+_ROPE_DIVISORS = "rope_freqs.weight"
 
 
 def read_gguf(path: Path) -> tuple[Architecture, dict[str, Tensor]]:
     """Architecture and float32 tensors under Hugging Face names; WeightsError when the file is unreadable."""
-    try:
-        reader = GGUFReader(path)
-    except (ValueError, IndexError, KeyError, OSError) as error:
-        raise WeightsError(f"{path} is truncated or not a GGUF file: {error}") from error
-    metadata = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("tokenizer.")}
-    raw = {tensor.name: tensor for tensor in reader.tensors}
-    if "token_embd.weight" not in raw:
-        raise WeightsError(f"{path} has no token_embd.weight; it is not a decoder model")
-    divisors = raw.pop("rope_freqs.weight", None)
-    arch = architecture_from_gguf(
-        metadata,
-        vocab_size=int(raw["token_embd.weight"].shape[1]),
-        tied="output.weight" not in raw,
-        frequency_divisors=None if divisors is None else tuple(float(value) for value in divisors.data),
-    )
-    # No metadata key speaks of biases: llama.cpp takes whichever are there.
-    arch = replace(
-        arch,
-        qkv_bias=arch.qkv_bias or "blk.0.attn_q.bias" in raw,
-        output_bias="blk.0.attn_output.bias" in raw,
-        mlp_bias="blk.0.ffn_gate.bias" in raw,
-    )
+    reader = _open(path)
+    arch = _architecture(reader, path)
+    raw = {tensor.name: tensor for tensor in reader.tensors if tensor.name != _ROPE_DIVISORS}
     tensors: dict[str, Tensor] = {}
     for name, tensor in raw.items():
         # GGUFReader maps the file; the copy lets go of it. ne[] counts fastest axis first, hence the reversal.
@@ -78,6 +60,39 @@ def read_gguf(path: Path) -> tuple[Architecture, dict[str, Tensor]]:
             weight = _halves_from_pairs(weight, arch.num_kv_heads, arch.head_dim, f"{path}: {name}")
         tensors[hf_name] = weight
     return arch, tensors
+
+
+def read_gguf_architecture(path: Path) -> Architecture:
+    """Architecture alone, without dequantising anything; WeightsError when the file is unreadable."""
+    return _architecture(_open(path), path)
+
+
+def _open(path: Path) -> GGUFReader:
+    try:
+        return GGUFReader(path)
+    except (ValueError, IndexError, KeyError, OSError) as error:
+        raise WeightsError(f"{path} is truncated or not a GGUF file: {error}") from error
+
+
+def _architecture(reader: GGUFReader, path: Path) -> Architecture:
+    metadata = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("tokenizer.")}
+    raw = {tensor.name: tensor for tensor in reader.tensors}
+    if "token_embd.weight" not in raw:
+        raise WeightsError(f"{path} has no token_embd.weight; it is not a decoder model")
+    divisors = raw.get(_ROPE_DIVISORS)
+    arch = architecture_from_gguf(
+        metadata,
+        vocab_size=int(raw["token_embd.weight"].shape[1]),
+        tied="output.weight" not in raw,
+        frequency_divisors=None if divisors is None else tuple(float(value) for value in divisors.data),
+    )
+    # No metadata key speaks of biases: llama.cpp takes whichever are there.
+    return replace(
+        arch,
+        qkv_bias=arch.qkv_bias or "blk.0.attn_q.bias" in raw,
+        output_bias="blk.0.attn_output.bias" in raw,
+        mlp_bias="blk.0.ffn_gate.bias" in raw,
+    )
 
 
 def _hf_name(name: str, path: Path) -> str:

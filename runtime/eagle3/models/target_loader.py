@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from eagle3.errors import UnsupportedModelError, WeightsError
 from eagle3.models.architecture import Architecture, architecture_from_hf
 from eagle3.models.checkpoint import read_config, read_tensors
-from eagle3.models.gguf_file import read_gguf
+from eagle3.models.gguf_file import read_gguf, read_gguf_architecture
 from eagle3.models.rope import inverse_frequencies
 from eagle3.models.target import Target
 
@@ -28,11 +28,9 @@ def load_target(path: Path, *, dtype: torch.dtype = torch.float32, device: str =
     """Load a target in `dtype` on `device`, ready for inference (no gradients)."""
     if path.is_file() and path.suffix == ".gguf":
         arch, tensors = read_gguf(path)
-    elif path.is_dir():
-        arch = architecture_from_hf(read_config(path))
-        tensors = read_tensors(path)
     else:
-        raise WeightsError(f"target {path} does not exist; give a Hugging Face model directory or a .gguf file")
+        arch = read_architecture(path)
+        tensors = read_tensors(path)
     with torch.device("meta"):
         target = Target(arch)
     fill_parameters(target, _decoder_names(tensors, arch), source=str(path), dtype=dtype)
@@ -41,6 +39,15 @@ def load_target(path: Path, *, dtype: torch.dtype = torch.float32, device: str =
     target.head_dtype = dtype
     target.inv_freq = inverse_frequencies(arch.rope, arch.head_dim)
     return target.to(device).eval().requires_grad_(False)
+
+
+def read_architecture(path: Path) -> Architecture:
+    """Shape of a target from its config or metadata, without its weights."""
+    if path.is_file() and path.suffix == ".gguf":
+        return read_gguf_architecture(path)
+    if path.is_dir():
+        return architecture_from_hf(read_config(path))
+    raise WeightsError(f"target {path} does not exist; give a Hugging Face model directory or a .gguf file")
 
 
 def fill_parameters(module: nn.Module, tensors: dict[str, Tensor], *, source: str, dtype: torch.dtype) -> None:

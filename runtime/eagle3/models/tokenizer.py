@@ -1,6 +1,7 @@
 """The tokenizer of a target: text to ids and back, chat templates, end-of-text tokens.
 
-The only module that imports transformers, and that only when a tokenizer is loaded.
+The only module that imports transformers, and that only when a tokenizer is loaded. Invariant: the text of a prompt
+or message never becomes a control token, whatever it spells; only the chat template and the tokenizer write those.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import jinja2
+
 from eagle3.errors import InvalidInputError, WeightsError
+from eagle3.models.control_tokens import ControlTokens
+from eagle3.models.token_bytes import TokenBytes
 
 Message = Mapping[str, str]
 
@@ -20,43 +25,75 @@ _TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<|end_of_text|>", "<|endoftext|>", "<
 
 
 class Tokenizer:
-    """A Hugging Face tokenizer behind the four calls that the runtime needs."""
+    """A Hugging Face tokenizer behind the calls that the runtime needs; they may come from several threads."""
 
     def __init__(self, backend: Any, ending_ids: frozenset[int]) -> None:
         self._backend = backend
+        # Settings of the file that would cut or fill every text.
+        backend.backend_tokenizer.no_truncation()
+        backend.backend_tokenizer.no_padding()
+        self._control = ControlTokens(backend.backend_tokenizer)
+        self._bytes = TokenBytes(backend.backend_tokenizer)
         self.ending_ids = ending_ids
 
     def encode(self, text: str) -> list[int]:
         """Token ids of raw text, with the special tokens that the tokenizer itself adds (such as BOS)."""
-        return list(self._backend(text)["input_ids"])
+        return self._control.encode(text, add_special_tokens=True)
 
     def encode_chat(self, messages: Sequence[Message]) -> list[int]:
         """Token ids of a conversation under the model's chat template, up to where its answer begins."""
         if not self._backend.chat_template:
             raise InvalidInputError("this model has no chat template; use raw prompts (--raw) instead")
-        ids = self._backend.apply_chat_template(
-            [dict(message) for message in messages], add_generation_prompt=True, return_dict=False
-        )
-        return list(ids)
+        return self._control.encode_rendered(self._render([self._held(message) for message in messages], opened=True))
 
     def encode_plain(self, text: str) -> list[int]:
         """Token ids of text with no special token added, as in the middle of a conversation."""
-        return list(self._backend(text, add_special_tokens=False)["input_ids"])
+        return self._control.encode(text, add_special_tokens=False)
 
     def chat_prefix(self) -> list[int]:
         """Token ids of the chat template up to where the first user turn begins."""
         marker = "\u241e"  # a visible symbol that no template contains
-        text: str = self._backend.apply_chat_template([{"role": "user", "content": marker}], tokenize=False)
-        return self.encode_plain(text.partition(marker)[0])
+        text = self._render([{"role": "user", "content": marker}], opened=False)
+        return self._control.encode_rendered(text.partition(marker)[0])
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text of token ids; special tokens are left out."""
         return str(self._backend.decode(list(token_ids), skip_special_tokens=True))
 
+    def token_bytes(self, token_id: int) -> bytes:
+        """What one token stands for in UTF-8; part of a character for some tokens."""
+        return self._bytes(token_id)
+
+    @property
+    def special_ids(self) -> frozenset[int]:
+        """Tokens that `decode` leaves out."""
+        return self._bytes.special_ids
+
+    @property
+    def longest_token(self) -> int:
+        """Characters of text that one token can stand for at most."""
+        return self._bytes.longest
+
+    @property
+    def backend(self) -> Any:
+        """The Hugging Face tokenizer itself, of which grammars are made."""
+        return self._backend
+
     @property
     def has_chat_template(self) -> bool:
         """Whether `encode_chat` can be used."""
         return bool(self._backend.chat_template)
+
+    def _held(self, message: Message) -> dict[str, str]:
+        own = message["role"] == "assistant"
+        return {key: text if key == "role" else self._control.hold(text, own=own) for key, text in message.items()}
+
+    def _render(self, messages: list[dict[str, str]], *, opened: bool) -> str:
+        """The template's text; `opened` adds the beginning of the answer."""
+        try:
+            return str(self._backend.apply_chat_template(messages, tokenize=False, add_generation_prompt=opened))
+        except jinja2.TemplateError as error:
+            raise InvalidInputError(f"the model's chat template refuses these messages: {error}") from error
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
@@ -72,6 +109,8 @@ def load_tokenizer(path: Path) -> Tokenizer:
             backend = AutoTokenizer.from_pretrained(str(path), local_files_only=True)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WeightsError(f"{path} has no readable tokenizer (tokenizer.json or tokenizer.model): {error}") from error
+    if getattr(backend, "backend_tokenizer", None) is None:
+        raise WeightsError(f"{path} has only a slow tokenizer ({type(backend).__name__}); add its tokenizer.json")
     return Tokenizer(backend, _ending_ids(backend, path))
 
 

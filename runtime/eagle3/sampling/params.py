@@ -8,6 +8,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from eagle3.errors import InvalidInputError
+from eagle3.sampling.json_schema import canonical_schema
 
 _MAX_LOGPROBS = 20
 _MAX_BIAS = 100.0
@@ -36,6 +37,10 @@ class SamplingParams(BaseModel):
     ignore_eos: bool = Field(default=False, description="go on past the model's end-of-text tokens")
     logprobs: int | None = Field(default=None, ge=0, le=_MAX_LOGPROBS, description="alternatives reported per token")
     n: int = Field(default=1, ge=1, le=128, description="answers per prompt")
+    json_schema: str | None = Field(
+        default=None,
+        description='JSON schema text that the answer must match; \'{"type":"object"}\' for any object',
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -51,7 +56,19 @@ class SamplingParams(BaseModel):
         for token_id, bias in self.logit_bias.items():
             if not -_MAX_BIAS <= bias <= _MAX_BIAS:
                 raise ValueError(f"logit_bias of token {token_id} must be between -100 and 100; got {bias}")
+        self._check_json_schema()
         return self
+
+    def _check_json_schema(self) -> None:
+        if self.json_schema is None:
+            return
+        canonical_schema(self.json_schema)
+        for name in ("ignore_eos", "min_new_tokens"):
+            if getattr(self, name):
+                raise ValueError(
+                    f"{name} ({getattr(self, name)}) cannot be combined with json_schema, which decides where the "
+                    f"text ends; leave one of them out"
+                )
 
 
 def sampling_params(**values: object) -> SamplingParams:

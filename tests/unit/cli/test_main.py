@@ -47,8 +47,8 @@ def assert_one_line(err):
 def test_the_commands_are_these():
     """A command that goes missing from the parser is missing here."""
     assert set(LEAVES) == {
-        ("demo",), ("generate",), ("bench", "tau"), ("draft", "inspect"), ("draft", "convert"), ("draft", "doctor"),
-        ("data", "build"), ("train",),
+        ("demo",), ("generate",), ("serve",), ("bench", "tau"), ("bench", "serve"), ("draft", "inspect"),
+        ("draft", "convert"), ("draft", "doctor"), ("data", "build"), ("train",),
     }  # fmt: skip
 
 
@@ -107,10 +107,10 @@ BAD_INPUT = [
     ([*GENERATE, "--stop", ""], "stop"),
     ([*GENERATE, "--logprobs", "21"], "logprobs"),
     ([*GENERATE, "-n", "0"], "n: "),
-    ([*GENERATE, "--tree-depth", "0"], "speculation.depth"),
-    ([*GENERATE, "--tree-depth", "33"], "speculation.depth"),
-    ([*GENERATE, "--tree-nodes", "0"], "speculation.nodes"),
-    ([*GENERATE, "--tree-top-k", "0"], "speculation.top_k"),
+    ([*GENERATE, "--tree-depth", "0"], "--tree-depth"),
+    ([*GENERATE, "--tree-depth", "33"], "--tree-depth"),
+    ([*GENERATE, "--tree-nodes", "0"], "--tree-nodes"),
+    ([*GENERATE, "--tree-top-k", "0"], "--tree-top-k"),
     ([*GENERATE, "--threads", "0"], "threads"),
     (["generate", "--prompt", ""], "the prompt is empty"),
     (["generate", "--prompt", " \n"], "the prompt is empty"),

@@ -10,6 +10,7 @@ from eagle3.cli.options import add_model_flags, add_sampling_flags, deployment_c
 from eagle3.cli.train import parse_stages
 from eagle3.config.deployment import DeploymentConfig
 from eagle3.config.speculation import Speculation
+from eagle3.errors import ConfigError, InvalidInputError
 from eagle3.sampling.params import SamplingParams
 
 
@@ -57,6 +58,47 @@ def test_a_config_file_may_ask_for_plain_decoding(tmp_path):
     assert deployment_config(parse("--config", path, "--draft", "embedded")).draft == "embedded"
 
 
+def test_the_environment_lies_between_file_and_flags(tmp_path):
+    """Every command reads EAGLE3_* variables: they override the file, and flags override them."""
+    path = tmp_path / "run.yaml"
+    path.write_text("threads: 1\ndtype: bfloat16\nspeculation: {depth: 2}\n", encoding="utf-8")
+    environ = {"EAGLE3_THREADS": "2", "EAGLE3_SPECULATION__DEPTH": "3", "EAGLE3_LIMITS__QUEUE": "7"}
+    config = deployment_config(parse("--config", path, "--tree-depth", 4), environ)
+    assert (config.dtype, config.threads, config.speculation.depth, config.limits.queue) == ("bfloat16", 2, 4, 7)
+    assert deployment_config(parse(), {"EAGLE3_TARGET": "model"}).draft is None
+
+
+def test_the_real_environment_is_what_commands_read(monkeypatch):
+    """Without a mapping of its own the function reads the process's variables."""
+    monkeypatch.setenv("EAGLE3_THREADS", "3")
+    assert deployment_config(parse()).threads == 3
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (("--threads", 0), "--threads"),
+        (("--tree-depth", 0), "--tree-depth"),
+        (("--tree-top-k", 65), "--tree-top-k"),
+        (("--tree-nodes", 0), "--tree-nodes"),
+    ],
+)
+def test_a_bad_flag_is_named_as_it_was_typed(flags, named):
+    """Errors speak of flags, not of keys of the schema."""
+    with pytest.raises(ConfigError, match=rf"^{named}: .*got {flags[1]}"):
+        deployment_config(parse(*flags), {})
+
+
+def test_a_command_may_have_flags_for_further_settings():
+    """`more` maps a setting to the attribute and the flag of one command; an absent flag changes nothing."""
+    more = {"serving.port": ("port", "--port"), "limits.queue": ("queue", "--queue")}
+    args = argparse.Namespace(**vars(parse()), port=99, queue=None)
+    assert deployment_config(args, {"EAGLE3_LIMITS__QUEUE": "3"}, more=more).serving.port == 99
+    assert deployment_config(args, {"EAGLE3_LIMITS__QUEUE": "3"}, more=more).limits.queue == 3
+    with pytest.raises(ConfigError, match=r"^--port: .*got 70000"):
+        deployment_config(argparse.Namespace(**vars(parse()), port=70_000, queue=None), {}, more=more)
+
+
 def test_every_sampling_flag_arrives():
     """Each flag sets its own parameter, --top-k the sampler's and not the tree's."""
     params = params_from(
@@ -87,3 +129,18 @@ def test_zero_is_a_value_and_not_the_absence_of_one():
 def test_stages(text, stages):
     """STEPSxTTT, separated by commas, white space allowed."""
     assert [(stage.optimiser_steps, stage.ttt_steps) for stage in parse_stages(text)] == stages
+
+
+def test_a_json_schema_is_read_from_its_file(tmp_path):
+    """--json-schema takes a file; one that is missing or no schema is the user's error and names it."""
+    path = tmp_path / "schema.json"
+    path.write_text('{"type": "object"}', encoding="utf-8")
+    assert params_from(parse("--json-schema", path)).json_schema is not None
+    with pytest.raises(InvalidInputError, match=r"missing\.json"):
+        params_from(parse("--json-schema", tmp_path / "missing.json"))
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(InvalidInputError, match="UTF-8"):
+        params_from(parse("--json-schema", path))
+    path.write_text("not json", encoding="utf-8")
+    with pytest.raises(InvalidInputError, match="json_schema"):
+        params_from(parse("--json-schema", path))

@@ -1,19 +1,23 @@
-"""The draft side of one sequence, against the same draft run without a cache along every path of the tree."""
+"""Drafting for many sequences, against the same draft run without a cache along every path of a tree."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 import torch
 
 from builders import randomise, tiny_draft, tiny_draft_config, tiny_target
+from eagle3.cache.block_pool import BlockPool
+from eagle3.cache.block_table import BlockTable
 from eagle3.config.speculation import Speculation
-from eagle3.draft.proposer import Proposer
+from eagle3.draft.proposer import DraftState, Proposer, Wish
 from eagle3.errors import NumericalError
 from eagle3.models.attention import causal_attend
 from eagle3.models.draft import Draft
+from eagle3.tree.draft_tree import DraftTree
+from engine_doubles import contents
 
 SHAPE = Speculation(depth=3, top_k=3, nodes=12)
 IDS = [5, 9, 2, 30, 17, 17, 8]
@@ -54,12 +58,55 @@ def uncached_log_probs(draft, taps_SF, next_ids, path_ids):
     return draft.logits(output.normed_BSH[0, -1]).log_softmax(-1)
 
 
+@dataclass
+class Desk:
+    """A proposer and the tables of its sequences; `scattered` leaves no two blocks of a sequence side by side."""
+
+    proposer: Proposer
+    pool: BlockPool
+    scattered: bool
+
+    def state(self, blocks=24):
+        """A new sequence with room for 3 slots a block."""
+        table = BlockTable(self.pool, 3)
+        for number in range(1, blocks + 1):
+            table.grow(3 * number)
+            if self.scattered:
+                self.pool.allocate(table.slots(3 * number - 1, 3 * number)[0] // 3)
+        assert isinstance(table.slots(0, 3 * blocks), list if self.scattered else range)
+        return DraftState(table)
+
+    def told(self, features, next_ids):
+        """A sequence that has observed these pairs."""
+        state = self.state()
+        state.add(features, next_ids)
+        self.proposer.observe([state])
+        return state
+
+    def tree(self, state, root_id, shape=SHAPE):
+        """One tree by itself."""
+        (tree,) = self.proposer.propose([Wish(state, root_id, shape)])
+        assert isinstance(tree, DraftTree), tree
+        return tree
+
+    def stored(self, state):
+        return contents(self.proposer.cache, state.table.slots(0, state.length))
+
+
+def desk(draft, *, blocks=300, scattered=True):
+    return Desk(Proposer(draft, blocks * 3), BlockPool(blocks), scattered)
+
+
+def assert_same_tree(left, right):
+    assert (left.token_ids, left.parents) == (right.token_ids, right.parents)
+    assert left.scores == pytest.approx(right.scores, abs=1e-4)
+
+
 def test_every_node_scores_as_in_an_uncached_run(draft):
     """Mask, positions, feedback rows and id mapping are right: each node's score is its path's log-probability."""
-    proposer = Proposer(draft, SHAPE)
+    one = desk(draft)
     features = taps(len(IDS))
-    proposer.observe(features, IDS)
-    tree = proposer.propose(IDS[-1], max_depth=8)
+    tree = one.tree(one.told(features, IDS), IDS[-1])
     assert len(tree) == SHAPE.nodes + 1
     assert max(tree.depths) >= 2
     draft_id = {int(target): index for index, target in enumerate(draft.target_ids_V)}
@@ -74,77 +121,175 @@ def test_every_node_scores_as_in_an_uncached_run(draft):
         assert own == pytest.approx(float(log_probs[draft_id[tree.token_ids[node]]]), abs=1e-4)
 
 
-def test_proposing_leaves_the_stable_cache_alone(draft):
-    """The keys and values of tree levels are dropped: the same proposal twice, and the same after another one."""
-    proposer = Proposer(draft, SHAPE)
-    proposer.observe(taps(len(IDS)), IDS)
-    before = proposer.cache.keys_L1GCD[..., : len(IDS), :].clone()
-    first = proposer.propose(IDS[-1], max_depth=8)
-    assert (proposer.cache.length, proposer.cache.reserved) == (len(IDS), 0)
-    proposer.propose(IDS[-1], max_depth=1)
-    assert proposer.propose(IDS[-1], max_depth=8) == first
-    assert torch.equal(proposer.cache.keys_L1GCD[..., : len(IDS), :], before)
-    proposer.cache.check_integrity()
+def test_trees_drafted_together_are_the_trees_drafted_alone(draft):
+    """R18: five sequences of ragged lengths and shapes, told and drafted in one pass, are as each by itself."""
+    shapes = [
+        SHAPE,
+        Speculation(depth=1, top_k=2, nodes=8),
+        Speculation(depth=5, top_k=1, nodes=4),
+        Speculation(depth=2, top_k=6, nodes=5),
+        Speculation(depth=4, top_k=4, nodes=40),
+    ]
+    lengths = [7, 1, 4, 6, 2]
+    together = desk(draft)
+    states = [together.state() for _ in lengths]
+    for number, (state, length) in enumerate(zip(states, lengths, strict=True)):
+        state.add(taps(length, seed=number), IDS[:length])
+    together.proposer.observe(states)
+    wishes = [Wish(state, IDS[length - 1], shape) for state, length, shape in zip(states, lengths, shapes, strict=True)]
+    trees = together.proposer.propose(wishes)
+    for number, (tree, length, shape) in enumerate(zip(trees, lengths, shapes, strict=True)):
+        one = desk(draft, scattered=False)
+        state = one.told(taps(length, seed=number), IDS[:length])
+        assert_same_tree(tree, one.tree(state, IDS[length - 1], shape))
+        assert len(tree) > 1
+        for left, right in zip(together.stored(states[number]), one.stored(state), strict=True):
+            torch.testing.assert_close(left, right)
+
+
+def test_proposing_leaves_what_was_observed_alone(draft):
+    """Levels of trees lie behind the observed entries: the same proposal twice, and the same after another one."""
+    one = desk(draft)
+    state = one.told(taps(len(IDS)), IDS)
+    other = one.told(taps(5, seed=3), IDS[:5])
+    before = [*one.stored(state), *one.stored(other)]
+    first = one.tree(state, IDS[-1])
+    assert state.length == len(IDS)
+    one.tree(state, IDS[-1], Speculation(depth=1, top_k=3, nodes=12))
+    one.tree(other, IDS[4])
+    assert one.tree(state, IDS[-1]) == first
+    for left, right in zip([*one.stored(state), *one.stored(other)], before, strict=True):
+        assert torch.equal(left, right)
+
+
+def test_proposing_writes_only_what_its_shape_reserves(draft):
+    """No slot behind `reserved_slots` of its own sequence is touched, so that tables need not be longer."""
+    one = desk(draft)
+    state = one.told(taps(4), IDS[:4])
+    for store in (one.proposer.cache.keys_LGCD, one.proposer.cache.values_LGCD):
+        store.fill_(-77.0)
+    for shape in (SHAPE, Speculation(depth=5, top_k=4, nodes=2), Speculation(depth=1, top_k=9, nodes=9)):
+        one.tree(state, IDS[3], shape)
+        allowed = set(state.table.slots(4, 4 + shape.reserved_slots))
+        for store in (one.proposer.cache.keys_LGCD, one.proposer.cache.values_LGCD):
+            touched = (store != -77.0).any(dim=-1).any(dim=1).any(dim=0).nonzero().flatten().tolist()
+            assert set(touched) <= allowed
+            store.fill_(-77.0)
 
 
 @pytest.mark.parametrize("cuts", [(1,), (3,), (1, 2, 3, 4, 5, 6), (2, 6)])
-def test_observing_in_pieces_is_observing_at_once(draft, cuts):
-    """However the accepted tokens come, with proposals in between, keys, values and the next tree are the same."""
-    whole, pieces = Proposer(draft, SHAPE), Proposer(draft, SHAPE)
+@pytest.mark.parametrize("lazily", [False, True])
+def test_observing_in_pieces_is_observing_at_once(draft, cuts, lazily):
+    """However accepted tokens come, with proposals in between or put off to the end, the outcome is the same."""
+    whole, pieces = desk(draft, scattered=False), desk(draft)
     features = taps(len(IDS))
-    whole.observe(features, IDS)
+    expected = whole.told(features, IDS)
+    state = pieces.state()
     for begin, end in zip((0, *cuts), (*cuts, len(IDS)), strict=True):
-        pieces.observe(features[begin:end], IDS[begin:end])
-        pieces.propose(IDS[end - 1], max_depth=3)
-    for name in ("keys_L1GCD", "values_L1GCD"):
-        torch.testing.assert_close(
-            getattr(pieces.cache, name)[..., : len(IDS), :], getattr(whole.cache, name)[..., : len(IDS), :]
-        )
-    left, right = pieces.propose(IDS[-1], max_depth=8), whole.propose(IDS[-1], max_depth=8)
-    assert (left.token_ids, left.parents) == (right.token_ids, right.parents)
+        state.add(features[begin:end], IDS[begin:end])
+        assert state.pending_rows == (end if lazily else end - begin)
+        if not lazily:
+            pieces.proposer.observe([state])
+            pieces.tree(state, IDS[end - 1])
+    pieces.proposer.observe([state])
+    assert (state.length, state.pending_rows) == (len(IDS), 0)
+    for left, right in zip(pieces.stored(state), whole.stored(expected), strict=True):
+        torch.testing.assert_close(left, right)
+    assert_same_tree(pieces.tree(state, IDS[-1]), whole.tree(expected, IDS[-1]))
 
 
-@pytest.mark.parametrize("max_depth", [-1, 0, 1, 2, 9])
-def test_depth_is_limited_by_what_may_still_be_emitted(draft, max_depth):
-    """No level is drafted that could not be emitted, and never more than the shape asks for."""
-    proposer = Proposer(draft, SHAPE)
-    proposer.observe(taps(len(IDS)), IDS)
-    tree = proposer.propose(IDS[-1], max_depth)
-    assert max(tree.depths) <= max(0, min(max_depth, SHAPE.depth))
-    assert (len(tree) == 1) == (max_depth < 1)
+def test_nothing_pending_is_nothing_to_do(draft):
+    """Observing sequences that have nothing new runs no pass and changes nothing."""
+    one = desk(draft)
+    state = one.told(taps(3), IDS[:3])
+    before = one.stored(state)
+    one.proposer.observe([state, one.state()])
+    one.proposer.observe([])
+    assert one.proposer.propose([]) == []
+    assert all(torch.equal(a, b) for a, b in zip(one.stored(state), before, strict=True))
+
+
+def test_a_reset_sequence_begins_anew(draft):
+    """After its blocks were taken away a sequence is told everything again, and drafts the same."""
+    one = desk(draft)
+    state = one.told(taps(len(IDS)), IDS)
+    first = one.tree(state, IDS[-1])
+    state.add(taps(1, seed=9), [4])
+    state.reset()
+    assert (state.length, state.pending_rows) == (0, 0)
+    state.add(taps(len(IDS)), IDS)
+    one.proposer.observe([state])
+    assert_same_tree(one.tree(state, IDS[-1]), first)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_depth_is_limited_by_what_may_still_be_emitted(draft, depth):
+    """No level is drafted below the limited depth; the root is the last emitted token."""
+    one = desk(draft)
+    tree = one.tree(one.told(taps(len(IDS)), IDS), IDS[-1], SHAPE.limited(depth=depth))
+    assert max(tree.depths) == depth
     assert tree.token_ids[0] == IDS[-1]
+    assert SHAPE.limited(depth=9) == SHAPE
 
 
 def test_nothing_observed_nothing_proposed(draft):
-    """Before the first feature there is only the root."""
-    assert len(Proposer(draft, SHAPE).propose(3, max_depth=8)) == 1
+    """Before the first feature there is only the root, beside sequences that have observed."""
+    one = desk(draft)
+    empty, told = one.state(), one.told(taps(len(IDS)), IDS)
+    trees = one.proposer.propose([Wish(empty, 3, SHAPE), Wish(told, IDS[-1], SHAPE)])
+    assert trees[0] == DraftTree.root_only(3)
+    assert_same_tree(trees[1], one.tree(told, IDS[-1]))
 
 
 def test_only_words_of_the_draft_vocabulary_are_proposed(draft):
     """Every drafted token is a target id that the draft's vocabulary maps to."""
-    proposer = Proposer(draft, Speculation(depth=2, top_k=24, nodes=200))
-    proposer.observe(taps(len(IDS)), IDS)
-    tree = proposer.propose(IDS[-1], max_depth=8)
+    one = desk(draft)
+    tree = one.tree(one.told(taps(len(IDS)), IDS), IDS[-1], Speculation(depth=2, top_k=24, nodes=200))
     assert set(tree.token_ids[1:]) <= set(draft.target_ids_V.tolist())
 
 
 def test_one_following_token_for_each_feature(draft):
     """Features and tokens that do not pair up are a programmer's fault."""
     with pytest.raises(AssertionError, match="one following token"):
-        Proposer(draft, SHAPE).observe(taps(3), [1, 2])
+        desk(draft).state().add(taps(3), [1, 2])
 
 
 def test_broken_draft_is_a_numerical_error():
     """NaN in the draft's head is reported as such, not drafted as a token."""
     draft = tiny_draft(tiny_target())
     draft.lm_head.weight[3, 3] = float("nan")
-    with pytest.raises(NumericalError, match="the draft produced NaN"):
-        Proposer(draft, SHAPE).observe(taps(2, width=96), [1, 2])
+    one = desk(draft)
+    (outcome,) = one.proposer.propose([Wish(one.told(taps(2, width=96), [1, 2]), 2, SHAPE)])
+    assert isinstance(outcome, NumericalError)
+    assert "the draft produced NaN" in str(outcome)
+
+
+def test_a_sequence_whose_draft_breaks_fails_alone(draft):
+    """NaN in one sequence's feature is that sequence's error; the trees of its neighbours are as without it."""
+    one, clean = desk(draft), desk(draft)
+    broken = taps(4, seed=1)
+    broken[3] = float("nan")
+    states = [one.state() for _ in range(3)]
+    for state, features in zip(states, (taps(4, seed=0), broken, taps(4, seed=2)), strict=True):
+        state.add(features, IDS[:4])
+    one.proposer.observe(states)
+    first, second, third = one.proposer.propose([Wish(state, IDS[3], SHAPE) for state in states])
+    assert isinstance(second, NumericalError)
+    assert_same_tree(first, clean.tree(clean.told(taps(4, seed=0), IDS[:4]), IDS[3]))
+    assert_same_tree(third, clean.tree(clean.told(taps(4, seed=2), IDS[:4]), IDS[3]))
 
 
 def test_a_draft_that_cannot_fill_the_tree_drafts_what_it_has():
     """A draft vocabulary of one token gives a chain, whatever K is."""
     draft = tiny_draft(tiny_target(), target_ids=[7])
-    proposer = Proposer(draft, SHAPE)
-    proposer.observe(taps(2, width=96), [1, 2])
-    assert proposer.propose(2, max_depth=8).token_ids == (2, 7, 7, 7)
+    one = desk(draft)
+    assert one.tree(one.told(taps(2, width=96), [1, 2]), 2).token_ids == (2, 7, 7, 7)
+
+
+def test_rehearsal_is_harmless(draft):
+    """Measuring a pass of any size fails nothing and needs no sequence."""
+    one = desk(draft)
+    for rows in (1, 2, 33):
+        one.proposer.rehearse(rows)
+    state = one.told(taps(len(IDS)), IDS)
+    assert_same_tree(one.tree(state, IDS[-1]), (fresh := desk(draft)).tree(fresh.told(taps(len(IDS)), IDS), IDS[-1]))

@@ -54,7 +54,7 @@ def test_a_token_costs_one_vector_of_noise(values):
         sampler.choose(LOGITS, (1, 2))
     reference = torch.Generator().manual_seed(3)
     for _ in range(5):
-        torch.empty(8, dtype=torch.float64).exponential_(generator=reference)
+        torch.rand(8, dtype=torch.float64, generator=reference)
     assert torch.equal(generator.get_state(), reference.get_state())
 
 
@@ -224,12 +224,29 @@ def test_choose_draws_from_probabilities(values):
     assert statistic < chi2.ppf(0.9999, max(1, len(support(probs)) - 1))
 
 
-def test_least_noise_lets_no_cut_token_win(monkeypatch):
-    """Noise of exactly 0, the least that the stream can give, chooses a token that may come, never a cut one."""
-    logits = torch.tensor([0.0, 5.0, 5.0, 0.0])
-    sampler = distribution(vocab_size=4, temperature=1.0, top_k=2)
-    monkeypatch.setattr(torch.Tensor, "exponential_", lambda self, **_: self.zero_())
-    assert sampler.choose(logits, ()) in (1, 2)
+@pytest.mark.parametrize("noise", [0.0, 2.0**-53, 1.0 - 2.0**-53])
+def test_extreme_noise_lets_no_cut_token_win(monkeypatch, noise):
+    """The least and the largest noise that the stream can give choose a token that may come, never a cut one."""
+    logits = torch.tensor([-INF, 5.0, 5.0, -INF]).nan_to_num(neginf=-1e30)
+    for values in ({}, {"top_k": 2}, {"top_p": 0.9}, {"min_p": 0.5}):
+        sampler = distribution(vocab_size=4, temperature=1.0, **values)
+        monkeypatch.setattr(torch, "rand", lambda *shape, **_: torch.full(shape, noise, dtype=torch.float64))
+        assert sampler.choose(logits, ()) in (1, 2)
+        monkeypatch.undo()
+
+
+def test_a_cut_changes_no_other_tokens_noise():
+    """Each token has its own noise: a draw that fell on a kept token stays the same when others are cut."""
+    generator = torch.Generator().manual_seed(1)
+    same = 0
+    for seed in range(200):
+        logits = torch.randn(50, generator=generator)
+        free = distribution(vocab_size=50, temperature=1.0, seed=seed).choose(logits, ())
+        cut = distribution(vocab_size=50, temperature=1.0, seed=seed, top_k=25)
+        if cut.probabilities(logits, ())[free] > 0:
+            same += 1
+            assert cut.choose(logits, ()) == free
+    assert same > 100
 
 
 def test_rounding_does_not_change_the_token():
@@ -259,3 +276,77 @@ def test_probabilities_sum_to_one():
     """Whatever is cut, the rest is renormalised."""
     probs = distribution(temperature=0.8, top_k=5, top_p=0.9, min_p=0.05).probabilities(LOGITS, (1,))
     assert math.isclose(float(probs.sum()), 1.0, rel_tol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, True),
+        ({"top_k": 5, "top_p": 0.5, "min_p": 0.5, "seed": 3, "stop": ("x",), "ignore_eos": True, "n": 3}, True),
+        ({"temperature": 0.1}, False),
+        ({"logit_bias": {1: 0.5}}, False),
+        ({"repetition_penalty": 1.1}, False),
+        ({"presence_penalty": 0.1}, False),
+        ({"frequency_penalty": -0.1}, False),
+        ({"min_new_tokens": 1}, False),
+    ],
+)
+def test_is_argmax_says_when_a_batch_may_take_the_argmax(values, expected):
+    """True only if every token of the answer is the argmax of raw logits; it never changes on the way."""
+    sampler = distribution(ending_ids=(3,), **values)
+    assert sampler.is_argmax is expected
+    generator = torch.Generator().manual_seed(0)
+    text: list[int] = []
+    for _ in range(20):
+        logits = torch.randn(8, generator=generator)
+        text.append(sampler.choose(logits, text))
+        assert sampler.is_argmax is expected
+        assert not expected or text[-1] == int(logits.argmax())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_logits_are_read(dtype):
+    """Logits of 16 bits are chosen from as their float32 values are."""
+    logits = LOGITS.to(dtype)
+    for values in ({}, {"temperature": 0.7}, {"temperature": 0.7, "top_p": 0.8, "repetition_penalty": 1.2}):
+        assert distribution(**values).choose(logits, (3,)) == distribution(**values).choose(logits.float(), (3,))
+
+
+def test_large_finite_logits_are_no_fault():
+    """Logits whose sum overflows float32 are numbers all the same."""
+    assert distribution().choose(torch.tensor([3e38, 1.0, 3e38, -3e38, 0.0, 0.0, 0.0, 3.2e38]), ()) == 7
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_repetition_penalty_acts_alike_in_speculative_decoding(temperature):
+    """R15: at 1.3 a drafted tree gives the tokens of plain decoding, and they are not those of 1.0."""
+    from eagle3.tree.draft_tree import DraftTree
+    from eagle3.verify.verification import verify
+
+    rows = torch.randn(8, 8, generator=torch.Generator().manual_seed(11)) * 0.7
+
+    def plain(penalty):
+        sampler = distribution(repetition_penalty=penalty, temperature=temperature)
+        text = [0]
+        for _ in range(40):
+            text.append(sampler.choose(rows[text[-1]], text[1:]))
+        return text[1:]
+
+    def speculative(penalty, wrong):
+        sampler = distribution(repetition_penalty=penalty, temperature=temperature)
+        reference, text = plain(penalty), [0]
+        while len(text) <= 36:
+            drafted = reference[len(text) - 1 : len(text) + 3]
+            if wrong is not None:
+                drafted[wrong] = (drafted[wrong] + 1) % 8
+            tree = DraftTree(token_ids=(text[-1], *drafted), parents=(0, 0, 1, 2, 3), scores=(0.0,) * 5)
+            tail = list(text[1:])
+            text += verify(
+                tree,
+                lambda node, done: sampler.choose(rows[tree.token_ids[node]], (*tail, *done)),  # noqa: B023
+            ).emitted_ids
+        return text[1:37]
+
+    for wrong in (None, 0, 2, 3):
+        assert speculative(1.3, wrong) == plain(1.3)[:36]
+    assert plain(1.3) != plain(1.0)

@@ -59,6 +59,13 @@ NAN, INF = float("nan"), float("inf")
         ({"n": -1}, "n"),
         ({"n": 129}, "n"),
         ({"temprature": 0.5}, "temprature"),
+        ({"json_schema": ""}, "json_schema"),
+        ({"json_schema": "{"}, "json_schema"),
+        ({"json_schema": "[]"}, "json_schema"),
+        ({"json_schema": {"type": "object"}}, "json_schema"),
+        ({"json_schema": '{"multipleOf":999983}'}, "json_schema"),
+        ({"json_schema": "{}", "ignore_eos": True}, "json_schema"),
+        ({"json_schema": "{}", "min_new_tokens": 3}, "min_new_tokens"),
     ],
 )
 def test_bad_value_names_its_parameter(values, named):
@@ -76,6 +83,7 @@ def test_bad_value_names_its_parameter(values, named):
         {"repetition_penalty": 10}, {"repetition_penalty": 1e-9}, {"presence_penalty": -2}, {"frequency_penalty": 2},
         {"logit_bias": {3: 100, 4: -100}}, {"seed": 0}, {"seed": 2**63 - 1}, {"min_new_tokens": 8, "max_new_tokens": 8},
         {"stop": ("a",) * 16}, {"logprobs": 0}, {"logprobs": 20}, {"n": 1}, {"n": 128}, {"top_k": 10**9},
+        {"json_schema": "{}"}, {"json_schema": '{"type":"object"}', "stop": ("x",), "stop_token_ids": (3,), "n": 2},
     ],
 )  # fmt: skip
 def test_ends_of_the_ranges_are_allowed(values):
@@ -83,6 +91,13 @@ def test_ends_of_the_ranges_are_allowed(values):
     params = sampling_params(**values)
     for name, value in values.items():
         assert getattr(params, name) == value
+
+
+def test_a_schema_and_what_moves_the_end_exclude_each_other():
+    """The schema decides where the text ends: the message names both parameters and what to do."""
+    for name, value in (("ignore_eos", True), ("min_new_tokens", 3)):
+        with pytest.raises(InvalidInputError, match=rf"{name} \({value}\) cannot be combined with json_schema.*leave"):
+            sampling_params(json_schema="{}", **{name: value})
 
 
 def test_error_says_what_was_got():

@@ -8,12 +8,15 @@ import pytest
 import torch
 
 from builders import randomise, tiny_draft_config
+from eagle3.cache.block_pool import BlockPool
+from eagle3.cache.block_table import BlockTable
 from eagle3.config.speculation import Speculation
-from eagle3.draft.proposer import Proposer
+from eagle3.draft.proposer import DraftState, Proposer, Wish
 from eagle3.models.draft import Draft
 from eagle3.train import ttt
 from eagle3.train.batches import Batch
 from eagle3.train.ttt import StepResult, accepted_lengths, training_time_test, weighted_loss
+from eagle3.tree.draft_tree import DraftTree
 from training_reference import ReferenceDraft, step_losses
 
 VOCAB, DRAFT_VOCAB, WIDTH = 40, 24, 48
@@ -107,9 +110,14 @@ def test_training_and_serving_agree(flag):
     taps = torch.randn(prompt + depth + 1, WIDTH, generator=g)
     ids = torch.randint(VOCAB, (prompt + 1,), generator=g).tolist()
     with recorded_logits(draft) as served, torch.inference_mode():
-        proposer = Proposer(draft, Speculation(depth=depth, top_k=1, nodes=depth))
-        proposer.observe(taps[:prompt], ids[1:])  # feature i with token i + 1
-        tree = proposer.propose(ids[-1], depth)
+        proposer = Proposer(draft, num_slots=32)
+        table = BlockTable(BlockPool(num_blocks=8), block_tokens=4)
+        table.grow(prompt + depth)
+        state = DraftState(table)
+        state.add(taps[:prompt], ids[1:])  # feature i with token i + 1
+        proposer.observe([state])
+        (tree,) = proposer.propose([Wish(state, ids[-1], Speculation(depth=depth, top_k=1, nodes=depth))])
+    assert isinstance(tree, DraftTree)
     text = ids + list(tree.token_ids[1:])
     assert len(text) == prompt + 1 + depth
     given = Batch(

@@ -52,3 +52,10 @@ def test_ancestor_mask_of_two_branches():
     """A node sees itself and its ancestors, and nothing of a sibling's branch."""
     expected = torch.tensor([[1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 1, 1]], dtype=torch.bool)
     assert torch.equal(ancestor_mask([0, 0, 0, 2]), expected)
+
+
+def test_ranks_order_nodes_by_score():
+    """The root has rank 0, the best node 1, and of equals the earlier one comes first."""
+    drafted = DraftTree(token_ids=(9, 1, 2, 3, 4), parents=(0, 0, 0, 1, 2), scores=(0.0, -2.0, -1.0, -2.5, -2.0))
+    assert drafted.ranks() == [0, 2, 1, 4, 3]
+    assert DraftTree.root_only(5).ranks() == [0]

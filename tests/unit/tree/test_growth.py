@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from builders import grow_tree
 from eagle3.config.speculation import Speculation
-from eagle3.tree.growth import Frontier, grow_tree
+from eagle3.tree.growth import Frontier
 
 IDENTITY = torch.arange(4)
 # Token 2 is the most probable after anything, then 0, 3 and 1.
