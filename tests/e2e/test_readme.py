@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from eagle3.cli.main import build_parser, main
+from serve_process import serving
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -24,7 +25,7 @@ PLACEHOLDERS = ("PATH", "SOURCE", "MODEL", "data/mine", "PROMPTS.jsonl")
 
 
 def needs_the_reader(command):
-    return any(word in PLACEHOLDERS for word in command)
+    return any(word in PLACEHOLDERS for word in command) or command[1] == "serve"
 
 
 def test_readme_has_commands():
@@ -58,9 +59,24 @@ def test_command_runs(command, capsys):
     assert capsys.readouterr().out.strip()
 
 
+def python_example(name):
+    [example] = [block for language, block in BLOCKS if language == "python" and name in block]
+    return example
+
+
 @pytest.mark.slow
 def test_python_example_runs(capsys):
     """The README's Python example runs as it stands."""
-    [example] = [block for language, block in BLOCKS if language == "python"]
-    exec(compile(example, "README.md", "exec"), {})
+    exec(compile(python_example("eagle3 import"), "README.md", "exec"), {})
     assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.slow
+def test_served_example_runs(capsys):
+    """The README's server answers the README's client, word by word."""
+    with serving() as server:
+        server.wait_ready()
+        example = python_example("openai import").replace("http://127.0.0.1:8080", server.url)
+        assert server.url in example
+        exec(compile(example, "README.md", "exec"), {})
+    assert "Mars" in capsys.readouterr().out

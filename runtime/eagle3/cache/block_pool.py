@@ -58,12 +58,14 @@ class BlockPool:
             del self._kept[block]
         self._holders[block] += 1
 
-    def release(self, block: int) -> None:
-        """Give a block back: a registered one is kept for later, any other is free."""
+    def release(self, block: int, *, keep: bool = True) -> None:
+        """Give a block back: a registered one is kept for later, any other is free; so is every one without `keep`."""
         assert self._holders[block] > 0, "only held blocks are released"
         self._holders[block] -= 1
         if self._holders[block]:
             return
+        if block in self._key_of and not keep:
+            self._forget(block)
         if block in self._key_of:
             self._kept[block] = None
             # Half of the pool stays free, so that new sequences find consecutive blocks.

@@ -82,10 +82,13 @@ class BlockTable:
             self._pool.register(self._blocks[self._registered], key, draft_next)
             self._registered += 1
 
-    def release(self) -> None:
-        """Give every block back, the last first: beginnings are worth most to others."""
+    def release(self, *, keep: bool = True) -> None:
+        """Give every block back, the last first: beginnings are worth most to others.
+
+        Without `keep` what the blocks hold is not to be trusted: none is found again that no one else holds.
+        """
         for block in reversed(self._blocks):
-            self._pool.release(block)
+            self._pool.release(block, keep=keep)
         self._blocks.clear()
         self._keys.clear()
         self._registered = 0

@@ -143,7 +143,7 @@ class BatchEngine:
             events.append(self._deliver(sequence, block))
         for sequence, error in result.failed:
             events.append(Failure(sequence.request.request_id, error))
-            self._drop(sequence)
+            self._drop(sequence, sound=False)
         for sequence in self._scheduler.running:
             sequence.register_blocks()
         if plan.decode and not plan.chunks and len(plan.decode) == load:
@@ -210,10 +210,10 @@ class BatchEngine:
             answer=answer,
         )
 
-    def _drop(self, sequence: SequenceState) -> None:
+    def _drop(self, sequence: SequenceState, *, sound: bool = True) -> None:
         del self._sequences[sequence.request.request_id]
         self._count(sequence)
-        self._scheduler.remove(sequence)
+        self._scheduler.remove(sequence, sound=sound)
         assert self._sequences or self._pool.held == 0, "no request, no held block"
 
     def _count(self, sequence: SequenceState) -> None:

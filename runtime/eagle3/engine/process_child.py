@@ -19,6 +19,7 @@ from pathlib import Path
 _LEASH = Path(__file__).with_name("leash.py")
 _TAIL_LINES = 60
 _LINE_LIMIT = 64 * 1024
+_GROUP_END_S = 2.0
 _LOUD = re.compile(r"\b(WARNING|ERROR|CRITICAL|FATAL)\b|Error\b|Traceback")
 
 _log = logging.getLogger(__name__)
@@ -96,14 +97,17 @@ class ProcessChild:
                 await asyncio.wait_for(self._process.wait(), self._kill_after_s)
             except TimeoutError:
                 _log.warning("%s did not stop within %g s; it is killed", self._name, self._kill_after_s)
-        self._kill_group()
+            self._kill_group()
         await asyncio.shield(self._end)
 
     async def _watch(self) -> None:
         """Read the output until the process ends; then end what is left of its group."""
         reading = asyncio.create_task(self._read())
         await self._process.wait()
-        self._kill_group()
+        # What holds the GPU may be a grandchild: the next run must find it gone. Zombies that nobody reaps are no harm.
+        deadline = asyncio.get_running_loop().time() + _GROUP_END_S
+        while self._kill_group() and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.01)
         await reading
 
     async def _read(self) -> None:
@@ -126,11 +130,13 @@ class ProcessChild:
         except ProcessLookupError:
             return
 
-    def _kill_group(self) -> None:
+    def _kill_group(self) -> bool:
+        """Whether anybody was left."""
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:
-            return  # nobody is left
+            return False
+        return True
 
 
 def _reason(code: int, tail: Sequence[str]) -> str:

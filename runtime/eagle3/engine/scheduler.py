@@ -54,11 +54,11 @@ class Scheduler:
         """Queue a new sequence behind all others."""
         self.waiting.append(sequence)
 
-    def remove(self, sequence: SequenceState) -> None:
-        """Take a sequence out, finished or not, and free its blocks."""
+    def remove(self, sequence: SequenceState, *, sound: bool = True) -> None:
+        """Take a sequence out, finished or not, and free its blocks; `sound` as in `release_blocks`."""
         if sequence in self.running:
             self.running.remove(sequence)
-            sequence.release_blocks()
+            sequence.release_blocks(sound=sound)
         else:
             self.waiting.remove(sequence)
 

@@ -68,11 +68,15 @@ class SequenceState:
         draft_length = None if self.draft is None else self.draft.length
         self.table.register(self.token_ids, target_length=self.target_length, draft_length=draft_length)
 
-    def release_blocks(self) -> None:
-        """Give up everything that the caches hold of this sequence, and forget how far they had read."""
-        # Blocks that only the draft has not filled are of use to plain requests.
-        self.table.register(self.token_ids, target_length=self.target_length, draft_length=None)
-        self.table.release()
+    def release_blocks(self, *, sound: bool = True) -> None:
+        """Give up everything that the caches hold of this sequence, and forget how far they had read.
+
+        `sound` False says that a model broke over it: no later request may reuse what was computed.
+        """
+        if sound:
+            # Blocks that only the draft has not filled are of use to plain requests.
+            self.table.register(self.token_ids, target_length=self.target_length, draft_length=None)
+        self.table.release(keep=sound)
         self.target_length = 0
         if self.draft is not None:
             self.draft.reset()

@@ -132,6 +132,20 @@ def test_half_of_the_pool_stays_free():
     pool.check_integrity()
 
 
+def test_a_block_that_is_not_to_be_trusted_is_not_kept():
+    """Given back without `keep`, a registered block is found no more, unless someone else holds it still."""
+    pool = BlockPool(2)
+    block = pool.allocate()
+    pool.register(block, b"key", None)
+    pool.hold(block)
+    pool.release(block, keep=False)
+    assert pool.find(b"key", None) == block
+    pool.release(block, keep=False)
+    assert pool.find(b"key", None) is None
+    assert (pool.available, pool.held) == (2, 0)
+    pool.check_integrity()
+
+
 def test_only_held_blocks_are_registered():
     """What no one holds may be overwritten at any time: registering it is a programmer's fault."""
     with pytest.raises(AssertionError, match="held"):
