@@ -440,6 +440,14 @@ class ScriptedProposer(StandIn):
                 state.length += len(next_ids)
             state.pending.clear()
 
+    def catch_up(self, states: Sequence[Any]) -> None:
+        """Observe all but the newest pairs."""
+        states = [state for state in states if len(state.pending) > 1]
+        newest = [state.pending.pop() for state in states]
+        self.observe(states)
+        for state, pair in zip(states, newest, strict=True):
+            state.pending.append(pair)
+
     def observed_by(self, state: Any) -> list[tuple[float, int]]:
         """The pairs of one sequence; a sequence that lost its blocks is told again from the beginning."""
         return self._observed.get(id(state), [])

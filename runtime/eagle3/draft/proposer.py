@@ -114,6 +114,14 @@ class Proposer:
             state.last_feedback_H = output.feedback_BSH[0, row].clone()
             state.last_normed_H = output.normed_BSH[0, row].clone()
 
+    def catch_up(self, states: Sequence[DraftState]) -> None:
+        """Observe what is pending but for the last step's tokens: what would be pending had each step drafted."""
+        states = [state for state in states if len(state.pending) > 1]
+        newest = [state.pending.pop() for state in states]
+        self.observe(states)
+        for state, pair in zip(states, newest, strict=True):
+            state.pending.append(pair)
+
     def propose(self, wishes: Sequence[Wish]) -> list[DraftTree | NumericalError]:
         """Draft a tree below the last emitted token of each observed sequence; its own error where that fails."""
         growing = [_Growing(wish) for wish in wishes]

@@ -148,7 +148,8 @@ class BatchEngine:
             sequence.register_blocks()
         if plan.decode and not plan.chunks and len(plan.decode) == load:
             cycles = [block.cycle for _, block in result.blocks if block.cycle is not None]
-            self._policy.record(load, shape, result.draft_s + result.verify_s, cycles)
+            seconds = result.draft_s + result.verify_s - result.catch_up_s
+            self._policy.record(load, shape, seconds, cycles)
         return events
 
     def snapshot(self) -> EngineSnapshot:

@@ -62,6 +62,8 @@ class StepResult:
     """Seconds spent observing accepted tokens and drafting trees."""
     verify_s: float = 0.0
     """Seconds spent in the target and in choosing tokens."""
+    catch_up_s: float = 0.0
+    """The part of `draft_s` in which the draft read what plain steps had left to it: no cost of this step's cycles."""
 
 
 class StepRunner:
@@ -147,7 +149,11 @@ class StepRunner:
                 late.append(sequence.draft)
         drafted: dict[int, DraftTree | NumericalError] = {}
         if self._proposer is not None:
-            self._proposer.observe(late + [wish.state for wish in wishes.values()])
+            if late or any(len(wish.state.pending) > 1 for wish in wishes.values()):
+                started = self._clock()
+                self._proposer.catch_up(late + [wish.state for wish in wishes.values()])
+                result.catch_up_s = self._clock() - started
+            self._proposer.observe([wish.state for wish in wishes.values()])
             drafted = dict(zip(wishes, self._proposer.propose(list(wishes.values())), strict=True))
         trees = []
         for sequence in decode:

@@ -87,6 +87,7 @@ class Scheduler:
     def _preempt(self, sequence: SequenceState) -> None:
         self.running.remove(sequence)
         sequence.release_blocks()
+        sequence.preempted = True
         self.waiting.appendleft(sequence)
         self.preemptions += 1
 
@@ -102,7 +103,8 @@ class Scheduler:
             sequence.table.grow(sequence.fill_length)
             self.waiting.popleft()
             self.running.append(sequence)
-            self.reused_tokens += covered
+            if not sequence.preempted:  # what it finds again of its own is no saving
+                self.reused_tokens += covered
 
     def _chunks(self) -> list[Chunk]:
         reading = [sequence for sequence in self.running if not sequence.is_decoding]

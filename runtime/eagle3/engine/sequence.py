@@ -32,6 +32,8 @@ class SequenceState:
     token_ids: list[int]
     """Prompt and answer so far."""
     target_length: int = 0
+    preempted: bool = False
+    """Whether it has had to read its tokens again."""
     stats: DecodeStats = field(default_factory=DecodeStats)
     logprobs: list[TokenLogprobs] = field(default_factory=list)
 

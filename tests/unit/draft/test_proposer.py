@@ -198,6 +198,22 @@ def test_observing_in_pieces_is_observing_at_once(draft, cuts, lazily):
     assert_same_tree(pieces.tree(state, IDS[-1]), whole.tree(expected, IDS[-1]))
 
 
+def test_catching_up_leaves_the_newest(draft):
+    """What plain steps left is read, but for the last step's; a sequence with no more than that is left alone."""
+    one, whole = desk(draft), desk(draft, scattered=False)
+    features = taps(len(IDS))
+    behind, current, idle = one.state(), one.state(), one.told(taps(2), IDS[:2])
+    for begin, end in ((0, 2), (2, 3), (3, 7)):
+        behind.add(features[begin:end], IDS[begin:end])
+    current.add(features, IDS)
+    one.proposer.catch_up([behind, current, idle])
+    assert [(s.length, s.pending_rows) for s in (behind, current, idle)] == [(3, 4), (0, 7), (2, 0)]
+    one.proposer.observe([behind, current, idle])
+    expected = whole.tree(whole.told(features, IDS), IDS[-1])
+    assert_same_tree(one.tree(behind, IDS[-1]), expected)
+    assert_same_tree(one.tree(current, IDS[-1]), expected)
+
+
 def test_nothing_pending_is_nothing_to_do(draft):
     """Observing sequences that have nothing new runs no pass and changes nothing."""
     one = desk(draft)

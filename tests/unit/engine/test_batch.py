@@ -348,9 +348,10 @@ def test_snapshot_counts_what_is_going_on():
 def test_reading_again_after_preemption_is_not_prefix_reuse():
     """`reused_prompt_tokens` counts tokens of prompts, each once, however often a sequence gave way."""
     engine = rig(models(), blocks=24)
-    engine.add(request([1] * 9, name="small", max_new_tokens=14), request([2] * 40, name="large", max_new_tokens=30))
-    while not engine.scheduler.preemptions:
+    engine.add(request([1] * 9, name="small", max_new_tokens=40), request([2] * 40, name="large", max_new_tokens=30))
+    while not engine.scheduler.preemptions and engine.steps < 60:
         engine.step()
+    assert [s.request.request_id for s in engine.scheduler.waiting] == ["large"]
     engine.engine.abort("small")
     engine.finish()
     assert len(engine.answers["large"].token_ids) == 30

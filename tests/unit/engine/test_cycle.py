@@ -193,7 +193,7 @@ def test_waiting_features_are_observed_before_there_are_too_many():
         run.step()
         waited.append(run.rig.sequence("0").draft.pending_rows)
     assert max(waited) == 256
-    assert run.rig.proposer.observed_by(run.rig.sequence("0").draft)[-1] == (513.0, script[513])
+    assert run.rig.proposer.observed_by(run.rig.sequence("0").draft)[-1] == (511.0, script[511])
 
 
 @pytest.mark.parametrize("step_tokens", [1, 4, 7, 16])

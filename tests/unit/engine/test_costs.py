@@ -1,0 +1,102 @@
+"""What passes and steps cost: interpolation, medians, and predictions where nothing was measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from eagle3.config.speculation import Speculation
+from eagle3.engine.costs import ENOUGH, RowCosts, StepTimes
+
+SHAPE = Speculation(depth=3, top_k=2, nodes=6)
+
+
+def times(verify=None, draft=None):
+    return StepTimes(RowCosts(verify or {1: 1.0, 100: 1.0}), RowCosts(draft or {1: 0.1, 100: 0.1}))
+
+
+def test_measured_points_are_given_back():
+    """At a measured number of rows the cost is what was measured, whatever the order of the measurements."""
+    costs = RowCosts({8: 5.0, 1: 2.0, 4: 3.0})
+    assert [costs(rows) for rows in (1, 4, 8)] == [2.0, 3.0, 5.0]
+
+
+@pytest.mark.parametrize(("rows", "seconds"), [(0, 2.0), (2.5, 2.5), (6, 4.0), (16, 10.0), (80, 50.0)])
+def test_between_points_lines_and_beyond_them_proportion(rows, seconds):
+    """Straight lines between points; never less than one row; beyond the last point in proportion to rows."""
+    assert RowCosts({1: 2.0, 4: 3.0, 8: 5.0})(rows) == pytest.approx(seconds)
+
+
+def test_more_rows_never_cost_less():
+    """A measurement that says so is noise: it is lifted to the ones before it."""
+    costs = RowCosts({1: 2.0, 2: 1.0, 4: 3.0})
+    values = [costs(rows / 4) for rows in range(40)]
+    assert values == sorted(values)
+    assert costs(2) == 2.0
+
+
+def test_nothing_measured_is_a_fault():
+    """Costs without a point cannot be asked for anything."""
+    with pytest.raises(AssertionError, match="measurement"):
+        RowCosts({})
+
+
+def test_a_step_is_predicted_from_its_rows():
+    """Verification of root and nodes, two rows of observing each, and a draft pass for each level but the last."""
+    costs = times(verify={1: 1.0, 101: 101.0}, draft={1: 0.01, 101: 1.01})
+    assert costs.seconds(1, None) == pytest.approx(1.0)
+    assert costs.seconds(4, None) == pytest.approx(4.0)
+    assert costs.seconds(2, SHAPE) == pytest.approx(2 * 7 + 0.01 * 4 + 2 * 0.01 * 4)
+
+
+def test_a_few_steps_are_trusted_and_one_is_not():
+    """From `ENOUGH` steps on the median counts, so that one slow step, a neighbour's, changes nothing."""
+    costs = times()
+    predicted = costs.seconds(1, None)
+    for count in range(1, ENOUGH):
+        costs.record(1, None, 5.0)
+        assert costs.samples(1, None) == count
+        assert costs.seconds(1, None) == predicted
+    costs.record(1, None, 5.0)
+    assert costs.seconds(1, None) == 5.0
+    costs.record(1, None, 500.0)
+    assert costs.seconds(1, None) == 5.0
+
+
+def test_old_steps_are_forgotten():
+    """When times change for good, the median follows within some fifteen steps."""
+    costs = times()
+    for _ in range(50):
+        costs.record(1, SHAPE, 5.0)
+    for _ in range(15):
+        costs.record(1, SHAPE, 2.0)
+    assert costs.seconds(1, SHAPE) == 2.0
+
+
+def test_loads_of_similar_size_share_measurements():
+    """17 sequences are timed by what 16 took, in proportion; 8 are not."""
+    costs = times()
+    for _ in range(ENOUGH):
+        costs.record(16, None, 32.0)
+    assert costs.seconds(17, None) == pytest.approx(34.0)
+    assert costs.samples(23, None) == ENOUGH
+    assert costs.samples(24, None) == costs.samples(8, None) == costs.samples(15, None) == 0
+
+
+def test_what_a_load_adds_is_expected_of_every_shape():
+    """If plain steps at a load take a second more than their rows, trees that were not tried will, too."""
+    costs = times()
+    before = costs.seconds(4, SHAPE)
+    for _ in range(ENOUGH):
+        costs.record(4, None, costs.seconds(4, None) + 1.0)
+    assert costs.seconds(4, SHAPE) == pytest.approx(before + 1.0)
+    assert costs.seconds(1, SHAPE) == pytest.approx(before), "another load, another overhead"
+
+
+def test_faster_than_predicted_is_no_gain_for_others():
+    """A plain step that was faster than its rows says nothing about trees: their prediction stays."""
+    costs = times()
+    before = costs.seconds(4, SHAPE)
+    for _ in range(ENOUGH):
+        costs.record(4, None, 0.1)
+    assert costs.seconds(4, SHAPE) == pytest.approx(before)
+    assert costs.seconds(4, None) == pytest.approx(0.1)
