@@ -21,7 +21,7 @@ from eagle3.engine.answer import Answer
 from eagle3.engine.batch import BatchEngine, Failure
 from eagle3.engine.cycle import StepRunner
 from eagle3.engine.interface import Delta, GenerationRequest
-from eagle3.engine.policy import FixedPolicy, SpeculationPolicy
+from eagle3.engine.policy import DecodedStep, FixedPolicy, SpeculationPolicy
 from eagle3.engine.scheduler import Scheduler
 from eagle3.engine.sequence import SequenceState
 from eagle3.errors import Eagle3Error
@@ -46,11 +46,15 @@ class RandomPolicy:
         self.seen.append(self._random.choice(self._shapes))
         return self.seen[-1]
 
-    def record(self, load: int, shape: Speculation | None, seconds: float, cycles: list[Any]) -> None:
+    def prompt_tokens(self, load: int) -> int | None:
+        """No opinion."""
+        del load
+
+    def record(self, step: DecodedStep) -> None:
         """Check what is told: the shape that was chosen, and a cycle for each sequence."""
-        assert shape == self.seen[-1]
-        assert seconds >= 0
-        assert len(cycles) <= load
+        assert step.shape == self.seen[-1]
+        assert step.seconds >= 0
+        assert len(step.cycles) <= step.load
 
 
 @dataclass

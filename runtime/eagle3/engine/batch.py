@@ -19,7 +19,7 @@ from eagle3.engine.cycle import Block, StepRunner
 from eagle3.engine.detokenizer import Detokenizer
 from eagle3.engine.ending import Ending
 from eagle3.engine.interface import Delta, EngineSnapshot, GenerationRequest
-from eagle3.engine.policy import SpeculationPolicy
+from eagle3.engine.policy import DecodedStep, SpeculationPolicy
 from eagle3.engine.scheduler import Scheduler
 from eagle3.engine.sequence import SequenceState
 from eagle3.engine.stats import DecodeStats
@@ -134,7 +134,7 @@ class BatchEngine:
         """Run one step over everything that is ready."""
         load = self._scheduler.num_decoding
         shape = self._policy.choose(load) if self._has_draft and load else None
-        plan = self._scheduler.plan(shape.reserved_slots if shape else 1)
+        plan = self._scheduler.plan(shape.reserved_slots if shape else 1, self._policy.prompt_tokens(load))
         result = self._runner.run(plan, shape)
         events: list[Event] = []
         for sequence, block in result.blocks:
@@ -149,7 +149,7 @@ class BatchEngine:
         if plan.decode and not plan.chunks and len(plan.decode) == load:
             cycles = [block.cycle for _, block in result.blocks if block.cycle is not None]
             seconds = result.draft_s + result.verify_s - result.catch_up_s
-            self._policy.record(load, shape, seconds, cycles)
+            self._policy.record(DecodedStep(load=load, shape=shape, seconds=seconds, cycles=cycles))
         return events
 
     def snapshot(self) -> EngineSnapshot:

@@ -41,6 +41,15 @@ class RowCosts:
         share = (rows - points[left]) / (points[right] - points[left])
         return seconds[left] + share * (seconds[right] - seconds[left])
 
+    def rows_within(self, seconds: float) -> int:
+        """Rows of the longest pass that takes so long, to the nearest measured point below; at least the fewest."""
+        points = [rows for rows, cost in zip(self._rows, self._seconds, strict=True) if cost <= seconds]
+        if not points:
+            return self._rows[0]
+        if points[-1] < self._rows[-1]:
+            return points[-1]
+        return int(points[-1] * seconds / self._seconds[-1])
+
 
 class StepTimes:
     """Seconds of whole steps by load and shape, predicted where they were not measured yet."""
@@ -63,6 +72,10 @@ class StepTimes:
         if self.samples(load, shape) >= ENOUGH:
             return median(self._recent[_bucket(load), shape]) * load
         return self._from_rows(load, shape) + self._overhead(load)
+
+    def rows_within(self, seconds: float) -> int:
+        """Rows of the target that a pass of so many seconds has."""
+        return self._verify.rows_within(seconds)
 
     def _from_rows(self, load: int, shape: Speculation | None) -> float:
         if shape is None:

@@ -1,4 +1,4 @@
-"""How much to speculate at a given load: the full tree, a smaller one, or nothing.
+"""How much to speculate at a given load (the full tree, a smaller one, or nothing), and how much of prompts to read.
 
 The rate of a shape is the tokens that its cycles are expected to emit over the seconds that a step of it takes at
 this load, both measured while serving. Nothing is drafted unless that wins. Knows no models and no requests.
@@ -6,6 +6,8 @@ this load, both measured while serving. Nothing is drafted unless that wins. Kno
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from eagle3.config.speculation import Speculation
@@ -19,24 +21,38 @@ _MARGIN = 1.02
 # Steps between two that try something else than the best: what they lose is below a percent.
 _EXPLORE_EVERY = 12
 _RETRY_EVERY = 96
+# Tries in a row of what turned out better than thought: enough for its median to turn.
+_MOST_REPEATED = 8
+# Seconds that a step may take for the sake of prompts while others wait for their next token.
+_STALL_S = 0.2
 # A shape is tried only if it is predicted to reach this share of the best rate.
 _WORTH_TRYING = 0.85
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecodedStep:
+    """What a step that only decoded took and gave."""
+
+    load: int
+    """Sequences that decoded."""
+    shape: Speculation | None
+    """What was drafted for each of them."""
+    seconds: float
+    cycles: Sequence[tuple[DraftTree, Verification]]
+
+
 class SpeculationPolicy(Protocol):
-    """Chooses a shape for each step."""
+    """Chooses what each step does."""
 
     def choose(self, load: int) -> Speculation | None:
         """Shape of the trees of a step in which `load` sequences decode; None drafts nothing."""
         ...
 
-    def record(
-        self,
-        load: int,
-        shape: Speculation | None,
-        seconds: float,
-        cycles: list[tuple[DraftTree, Verification]],
-    ) -> None:
+    def prompt_tokens(self, load: int) -> int | None:
+        """Tokens of prompts that a step reads at most beside `load` sequences that decode; None: no opinion."""
+        ...
+
+    def record(self, step: DecodedStep) -> None:
         """Learn from a step that only decoded."""
         ...
 
@@ -51,13 +67,11 @@ class FixedPolicy:
         del load
         return self._shape
 
-    def record(
-        self,
-        load: int,
-        shape: Speculation | None,
-        seconds: float,
-        cycles: list[tuple[DraftTree, Verification]],
-    ) -> None:
+    def prompt_tokens(self, load: int) -> int | None:
+        del load
+        return None
+
+    def record(self, step: DecodedStep) -> None:
         """Nothing to learn."""
 
 
@@ -70,6 +84,9 @@ class AdaptivePolicy:
         self.acceptance = AcceptanceEstimate(self.shapes)
         self._times = times
         self._steps = 0
+        self._usual: Speculation | None = None
+        self._retrying = False
+        self._repeats = 0
 
     def choose(self, load: int) -> Speculation | None:
         if load < 1 or (self._off_threshold is not None and load > self._off_threshold):
@@ -78,7 +95,9 @@ class AdaptivePolicy:
         rates = {shape: self._rate(load, shape) for shape in (*self.shapes, None)}
         best = max(self.shapes, key=lambda shape: rates[shape])
         choice = best if rates[best] > _MARGIN * rates[None] else None
-        if self._steps % _RETRY_EVERY == 0:
+        self._usual = choice
+        self._retrying = self._steps % _RETRY_EVERY == 0 or self._repeats > 0
+        if self._retrying:
             return None if choice is not None else best
         if self._steps % _EXPLORE_EVERY == 0:
             least = _WORTH_TRYING * rates[choice]
@@ -87,21 +106,25 @@ class AdaptivePolicy:
                 return max(unknown, key=lambda shape: rates[shape])
         return choice
 
-    def record(
-        self,
-        load: int,
-        shape: Speculation | None,
-        seconds: float,
-        cycles: list[tuple[DraftTree, Verification]],
-    ) -> None:
-        self._times.record(load, shape, seconds)
-        if shape is not None:
-            for tree, outcome in cycles:
-                self.acceptance.observe(shape, tree, outcome)
+    def prompt_tokens(self, load: int) -> int | None:
+        return self._times.rows_within(_STALL_S) if load else None
+
+    def record(self, step: DecodedStep) -> None:
+        self._times.record(step.load, step.shape, step.seconds)
+        if step.shape is not None:
+            for tree, outcome in step.cycles:
+                self.acceptance.observe(step.shape, tree, outcome)
+        if not self._retrying:
+            return
+        # A median takes many steps to turn; a retry that went well is worth repeating until it has turned.
+        went_well = step.load * self._tau(step.shape) / step.seconds > self._rate(step.load, self._usual)
+        self._repeats = self._repeats + 1 if went_well and self._repeats < _MOST_REPEATED else 0
+
+    def _tau(self, shape: Speculation | None) -> float:
+        return 1.0 if shape is None else self.acceptance.tau(shape)
 
     def _rate(self, load: int, shape: Speculation | None) -> float:
-        tau = 1.0 if shape is None else self.acceptance.tau(shape)
-        return load * tau / self._times.seconds(load, shape)
+        return load * self._tau(shape) / self._times.seconds(load, shape)
 
 
 def smaller_shapes(full: Speculation) -> list[Speculation]:

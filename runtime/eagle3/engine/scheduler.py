@@ -62,15 +62,18 @@ class Scheduler:
         else:
             self.waiting.remove(sequence)
 
-    def plan(self, reserved_slots: int) -> Plan:
-        """The next step; every decoding sequence gets room for `reserved_slots` uncommitted slots."""
+    def plan(self, reserved_slots: int, prompt_tokens: int | None = None) -> Plan:
+        """The next step; every decoding sequence gets room for `reserved_slots` uncommitted slots.
+
+        It reads at most `prompt_tokens` tokens of prompts, and never more than `step_tokens`.
+        """
         decode = [
             sequence
             for sequence in list(self.running)
             if sequence.is_decoding and self._make_room(sequence, sequence.target_length + reserved_slots)
         ]
         self._admit(reserved_slots)
-        return Plan(decode, self._chunks())
+        return Plan(decode, self._chunks(min(prompt_tokens or self._step_tokens, self._step_tokens)))
 
     def _make_room(self, sequence: SequenceState, slots: int) -> bool:
         """Grow a running sequence's table, at the cost of those that came later; False if it had to give way."""
@@ -106,9 +109,8 @@ class Scheduler:
             if not sequence.preempted:  # what it finds again of its own is no saving
                 self.reused_tokens += covered
 
-    def _chunks(self) -> list[Chunk]:
+    def _chunks(self, budget: int) -> list[Chunk]:
         reading = [sequence for sequence in self.running if not sequence.is_decoding]
-        budget = self._step_tokens
         most = budget if len(reading) == 1 else -(-budget // 2)
         chunks: list[Chunk] = []
         for sequence in reading:

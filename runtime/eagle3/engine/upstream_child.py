@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -61,7 +61,7 @@ class UpstreamChild:
         await self._client.aclose()
         await self._process.stop()
 
-    async def events(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    async def events(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         """Post a request and yield its server-sent events up to `[DONE]`; closing it closes the connection."""
         ended = asyncio.ensure_future(self._process.wait_exit())
         try:
@@ -110,9 +110,10 @@ class UpstreamChild:
         return response.text if response.status_code == httpx.codes.OK else None
 
     async def _next(self, lines: AsyncIterator[str], ended: asyncio.Future[str]) -> str | None:
-        following = asyncio.ensure_future(anext(lines, None))
+        following: asyncio.Future[str | None] = asyncio.ensure_future(_following(lines))
         try:
-            await asyncio.wait({following, ended}, return_when=asyncio.FIRST_COMPLETED)
+            waiting: set[asyncio.Future[Any]] = {following, ended}
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if following.done():
                 return following.result()
             raise EngineUnavailableError(f"{self._name} ended: {ended.result()}")
@@ -141,3 +142,8 @@ def _message(body: bytes) -> str:
         return text[:500]
     inner = value.get("error", value) if isinstance(value, dict) else value
     return str(inner.get("message", inner) if isinstance(inner, dict) else inner)[:500]
+
+
+async def _following(lines: AsyncIterator[str]) -> str | None:
+    """The next line; None at the end."""
+    return await anext(lines, None)

@@ -15,7 +15,8 @@ import torch
 
 from eagle3.config.deployment import EMBEDDED, DeploymentConfig
 from eagle3.models.architecture import Architecture
-from eagle3.models.draft_formats import DraftFormat, read_draft, write_draft
+from eagle3.models.draft_formats import read_draft, write_draft
+from eagle3.models.draft_keys import DraftFormat
 from eagle3.models.embedded import draft_path, target_path
 from eagle3.models.target_export import export_target
 from eagle3.models.target_loader import load_target, read_architecture

@@ -40,6 +40,12 @@ def test_nothing_measured_is_a_fault():
         RowCosts({})
 
 
+def test_rows_of_a_pass_of_some_seconds():
+    """The measured point below, in proportion beyond the last, and never less than the fewest."""
+    costs = RowCosts({2: 1.0, 8: 2.0, 32: 4.0})
+    assert [costs.rows_within(seconds) for seconds in (0.1, 1.0, 3.9, 4.0, 40.0)] == [2, 2, 8, 32, 320]
+
+
 def test_a_step_is_predicted_from_its_rows():
     """Verification of root and nodes, two rows of observing each, and a draft pass for each level but the last."""
     costs = times(verify={1: 1.0, 101: 101.0}, draft={1: 0.01, 101: 1.01})

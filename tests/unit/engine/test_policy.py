@@ -8,7 +8,7 @@ import pytest
 
 from eagle3.config.speculation import Speculation
 from eagle3.engine.costs import RowCosts, StepTimes
-from eagle3.engine.policy import AdaptivePolicy, FixedPolicy, smaller_shapes
+from eagle3.engine.policy import AdaptivePolicy, DecodedStep, FixedPolicy, smaller_shapes
 from eagle3.tree.draft_tree import DraftTree
 from eagle3.verify.verification import verify
 
@@ -53,7 +53,7 @@ class World:
             cycles = [self.cycle(shape) for _ in range(load)] if shape else []
             self.seconds += self.cost(load, shape)
             self.emitted += sum(len(outcome.emitted_ids) for _, outcome in cycles) if shape else load
-            self.policy.record(load, shape, self.cost(load, shape), cycles)
+            self.policy.record(DecodedStep(load=load, shape=shape, seconds=self.cost(load, shape), cycles=cycles))
         self.choices += chosen
         return chosen
 
@@ -90,7 +90,8 @@ def test_fixed_policy_is_fixed():
     for shape in (FULL, None):
         policy = FixedPolicy(shape)
         assert [policy.choose(load) for load in (1, 3, 200)] == [shape] * 3
-        policy.record(1, shape, 1.0, [])
+        policy.record(DecodedStep(load=1, shape=shape, seconds=1.0, cycles=[]))
+        assert policy.prompt_tokens(5) is None
 
 
 def test_cheap_rows_draft_the_full_tree():
@@ -144,8 +145,8 @@ def test_speculation_has_to_win_by_a_margin():
         for _ in range(3000):
             policy.acceptance.observe(shape, tree, accepted)
         for _ in range(20):
-            policy.record(1, None, 1.0, [])
-            policy.record(1, shape, 2.0 / gain, [(tree, accepted)])
+            policy.record(DecodedStep(load=1, shape=None, seconds=1.0, cycles=[]))
+            policy.record(DecodedStep(load=1, shape=shape, seconds=2.0 / gain, cycles=[(tree, accepted)]))
         assert share([policy.choose(1) for _ in range(95)], wanted) > 0.95
 
 
@@ -176,8 +177,16 @@ def test_costs_that_change_are_noticed_while_plain():
     world = World(fixed_s=1.0, row_s=2.0)
     assert share(settled(world, 1), None) > 0.9
     world.row_s = 0.0
-    world.run(1, 2500)
+    world.run(1, 130)
     assert share(world.run(1, 96), None) < 0.1
+
+
+def test_prompts_beside_decoding_take_a_fifth_of_a_second():
+    """Whoever waits for the next token waits no longer for prompts; with nobody waiting, the policy has no opinion."""
+    costs = {1: 0.01, 16: 0.05, 64: 0.19, 128: 0.4}
+    policy = AdaptivePolicy(FULL, StepTimes(RowCosts(costs), RowCosts(costs)))
+    assert policy.prompt_tokens(0) is None
+    assert policy.prompt_tokens(3) == 64
 
 
 def test_texts_that_change_are_noticed():
