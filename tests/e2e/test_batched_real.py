@@ -12,7 +12,12 @@ from eagle3.engine.policy import FixedPolicy
 
 pytestmark = pytest.mark.slow
 
+PERSON = (
+    '{"type": "object", "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer"}}, '
+    '"required": ["name", "age"], "additionalProperties": false}'
+)
 QUESTIONS = (
+    ("Describe a person as JSON.", {"json_schema": PERSON}),
     ("Why is the sky blue?", {}),
     ("Write a haiku about rain.", {"temperature": 0.8, "seed": 3}),
     ("Name three planets.", {"repetition_penalty": 1.3}),

@@ -17,6 +17,8 @@ from eagle3.config.deployment import DeploymentConfig
 from eagle3.config.speculation import Speculation
 from eagle3.errors import ConfigError
 
+_CPU_MEMORY_SHARE = "0.25"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EngineCommand:
@@ -65,6 +67,9 @@ def vllm_command(
     }
     if context_tokens is not None:
         options["--max-model-len"] = str(context_tokens)
+    if config.device == "cpu":
+        # Of the machine's memory, despite its name; vLLM's own 0.92 leaves nothing to others and often does not start.
+        options["--gpu-memory-utilization"] = _CPU_MEMORY_SHARE
     if config.engine.cache_tokens is not None and bytes_per_token is not None:
         options["--kv-cache-memory-bytes"] = str(config.engine.cache_tokens * bytes_per_token)
     if speculative is not None:

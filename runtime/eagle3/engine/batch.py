@@ -81,6 +81,12 @@ class BatchEngine:
         """Whether a step would do anything."""
         return bool(self._sequences)
 
+    @property
+    def context_tokens(self) -> int:
+        """Prompt and answer of one request together: the model's context, or what the cache holds."""
+        slots = self._pool.num_blocks * self._block_tokens
+        return min(self._target.arch.max_position, slots - self._max_reserved_slots)
+
     def add(self, request: GenerationRequest) -> None:
         """Queue a request; InvalidInputError if it cannot be served as asked."""
         assert request.request_id not in self._sequences, "request ids are unique"

@@ -106,23 +106,27 @@ def _load(config: DeploymentConfig) -> tuple[BatchEngine, EngineInfo]:
         max_running=config.limits.concurrency,
         policy=lambda runner: calibrated_policy(runner, config.speculation),
     )
-    return engine, _info(config, models)
+    return engine, _info(config, models, engine)
 
 
-def _info(config: DeploymentConfig, models: Models) -> EngineInfo:
-    arch = models.target.arch
+def _info(config: DeploymentConfig, models: Models, engine: BatchEngine) -> EngineInfo:
     return EngineInfo(
         engine=f"native {version('eagle3-kit')}",
         target=target_name(config.target),
         draft=config.draft,
-        context_tokens=arch.max_position,
-        vocab_size=arch.vocab_size,
-        notes=_notes(config),
+        context_tokens=engine.context_tokens,
+        vocab_size=models.target.arch.vocab_size,
+        notes=_notes(config, models, engine),
     )
 
 
-def _notes(config: DeploymentConfig) -> tuple[str, ...]:
+def _notes(config: DeploymentConfig, models: Models, engine: BatchEngine) -> tuple[str, ...]:
     notes = []
+    if engine.context_tokens < models.target.arch.max_position:
+        notes.append(
+            f"the KV cache holds {engine.context_tokens} tokens, less than the model's context of "
+            f"{models.target.arch.max_position}; raise engine.cache_tokens for longer requests"
+        )
     if config.engine.tensor_parallel > 1:
         notes.append("the native engine runs on one device; engine.tensor_parallel is not used")
     if config.engine.arguments:

@@ -183,3 +183,11 @@ def test_sglang_without_a_draft_and_with_limits():
     assert option(words, "--context-length") == "777"
     assert option(words, "--max-running-requests") == "5"
     assert "--disable-radix-cache" in words
+
+
+def test_vllm_on_a_cpu_leaves_memory_to_others():
+    """On a CPU vLLM would take 92 % of the machine; a user's own argument comes last and counts."""
+    assert option(vllm(config_of()).arguments, "--gpu-memory-utilization") == "0.25"
+    assert "--gpu-memory-utilization" not in vllm(config_of(device="cuda")).arguments
+    own = vllm(config_of(engine={"arguments": ["--gpu-memory-utilization", "0.5"]})).arguments
+    assert own[-1] == "0.5"

@@ -312,6 +312,7 @@ def test_a_request_larger_than_the_pool_is_refused():
     with pytest.raises(InvalidInputError, match=r"prompt of 20 tokens.*answer of 30.*61 slots.*has 40.*cache_tokens"):
         engine.add(request([1] * 20, max_new_tokens=30))
     assert not engine.engine.has_work
+    assert engine.engine.context_tokens == 20 + 9  # what it says of itself is what it takes
     fits = request([1] * 20, max_new_tokens=9)
     engine.add(fits).finish()
     assert len(engine.answers[fits.request_id].token_ids) == 9
