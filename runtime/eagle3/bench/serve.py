@@ -59,6 +59,8 @@ class LoadPlan:
     """Seconds without a byte after which a request has failed."""
     headers: dict[str, str]
     """Such as an API key."""
+    rounds: int = 1
+    """Times that each system has its turn at each level; the answers of all of them count together."""
 
 
 def run_load(
@@ -70,11 +72,15 @@ def run_load(
         raise ConfigError("bench serve needs locust, which is not installed; install eagle3-kit[bench]")
     results = []
     for level in plan.levels:
+        records: dict[str, list[dict[str, object]]] = {system.name: [] for system in systems}
+        for turn in range(plan.rounds):
+            # There and back again: what drifts in the machine hits all systems alike.
+            for system in systems if turn % 2 == 0 else reversed(systems):
+                ask_once(system, timeout_s=plan.timeout_s, headers=plan.headers)
+                records[system.name].append(_load(system, level, plan))
         for system in systems:
-            ask_once(system, timeout_s=plan.timeout_s, headers=plan.headers)
-            result = level_result(system.name, level, _load(system, level, plan))
-            results.append(result)
-            on_level(result)
+            results.append(level_result(system.name, level, records[system.name]))
+            on_level(results[-1])
     return results
 
 

@@ -7,6 +7,8 @@ and the *chunk gap*, what a reader waits for the next piece of text. Failed requ
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -32,7 +34,7 @@ class LevelResult:
     errors: dict[str, int]
     """By kind."""
     elapsed_s: float
-    """From the first request to the end of the last answer, the fading out of the load included."""
+    """From the first request to the end of the last answer, the fading out of the load included; of all rounds."""
     prompt_tokens: int
     output_tokens: int
     tokens_per_s: float
@@ -47,19 +49,23 @@ class LevelResult:
         return asdict(self)
 
 
-def level_result(system: str, concurrency: int, record: dict[str, Any]) -> LevelResult:
-    """Sum up what the users recorded (`serve_worker.py` says what that is)."""
-    answers = record["answers"]
-    elapsed_s = max((answer["end_s"] for answer in answers), default=0.0) - min(
-        (answer["start_s"] for answer in answers), default=0.0
-    )
+def level_result(system: str, concurrency: int, records: Sequence[dict[str, Any]]) -> LevelResult:
+    """Sum up what the users recorded in one round or several (`serve_worker.py` says what that is)."""
+    answers = [answer for record in records for answer in record["answers"]]
+    errors: Counter[str] = Counter()
+    elapsed_s = 0.0
+    for record in records:
+        errors.update(record["errors"])
+        if record["answers"]:
+            elapsed_s += max(answer["end_s"] for answer in record["answers"])
+            elapsed_s -= min(answer["start_s"] for answer in record["answers"])
     output_tokens = sum(answer["output_tokens"] for answer in answers)
     spoken = [answer for answer in answers if answer["chunk_s"]]
     return LevelResult(
         system=system,
         concurrency=concurrency,
         requests=len(answers),
-        errors=dict(record["errors"]),
+        errors=dict(errors),
         elapsed_s=elapsed_s,
         prompt_tokens=sum(answer["prompt_tokens"] for answer in answers),
         output_tokens=output_tokens,

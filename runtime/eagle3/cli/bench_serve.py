@@ -71,6 +71,10 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )  # fmt: skip
     length.add_argument("--requests", type=int, metavar="N", help="requests of each level, instead of a duration")
     load.add_argument(
+        "--rounds", type=int, default=1, metavar="N",
+        help="turns of each system at each level, in alternating order; answers are pooled (default: 1)",
+    )  # fmt: skip
+    load.add_argument(
         "--request-timeout-s", type=float, default=300.0, metavar="S",
         help="seconds without a byte after which a request has failed (default: 300)",
     )  # fmt: skip
@@ -129,6 +133,7 @@ def _plan(args: argparse.Namespace) -> LoadPlan:
         raise ConfigError(f"--concurrency: got {args.concurrency!r}; give numbers from 1 to 1024, such as 1,4,16,64")
     for flag, value in (
         ("--limit", args.limit),
+        ("--rounds", args.rounds),
         ("--max-tokens", args.max_tokens),
         ("--duration-s", args.duration_s),
         ("--requests", args.requests),
@@ -147,6 +152,7 @@ def _plan(args: argparse.Namespace) -> LoadPlan:
         max_tokens=args.max_tokens,
         duration_s=duration_s,
         requests=args.requests,
+        rounds=args.rounds,
         timeout_s=args.request_timeout_s,
         headers={"Authorization": f"Bearer {args.api_key}"} if args.api_key else {},
     )
@@ -219,6 +225,7 @@ def _report(results: list[LevelResult], plan: LoadPlan) -> dict[str, object]:
             "max_tokens": plan.max_tokens,
             "duration_s": plan.duration_s,
             "requests": plan.requests,
+            "rounds": plan.rounds,
         },
         "results": [result.as_json() for result in results],
     }

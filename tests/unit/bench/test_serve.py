@@ -106,6 +106,23 @@ def test_levels_go_round_all_systems():
     assert seen == results
 
 
+def test_rounds_go_there_and_back(monkeypatch):
+    """Two rounds measure a, b, b, a, so that a machine that slows down slows both; each system has one result."""
+    order = []
+
+    def load(system, level, plan):
+        order.append((level, system.name))
+        return {"answers": [], "errors": {"HTTP 503": 1}}
+
+    monkeypatch.setattr(serve, "_load", load)
+    monkeypatch.setattr(serve, "ask_once", lambda *_args, **_options: None)
+    systems = [System(name=name, url="http://127.0.0.1:1", model="m") for name in "ab"]
+    results = run_load(systems, plan(levels=(1, 4), rounds=2))
+    assert order == [(level, name) for level in (1, 4) for name in "abba"]
+    assert [(result.concurrency, result.system) for result in results] == [(1, "a"), (1, "b"), (4, "a"), (4, "b")]
+    assert all(result.errors == {"HTTP 503": 2} for result in results)
+
+
 def test_a_system_that_is_gone():
     """A server that does not even answer the warm-up ends the test with its address."""
     with serving() as (url, _):

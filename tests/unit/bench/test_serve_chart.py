@@ -16,7 +16,7 @@ def results(systems):
         "errors": {},
     }
     return [
-        level_result(f"system {number}", users, record if users < 16 else {"answers": [], "errors": {"HTTP 500": 1}})
+        level_result(f"system {number}", users, [record if users < 16 else {"answers": [], "errors": {"HTTP 500": 1}}])
         for users in (1, 4, 16)
         for number in range(systems)
     ]
