@@ -16,6 +16,8 @@ from eagle3.config.speculation import Speculation
 _RECENT = 15
 # Steps before a median is trusted.
 ENOUGH = 3
+# Rows of prompts that a step may always read.
+_FEWEST_ROWS = 32
 
 
 class RowCosts:
@@ -58,10 +60,12 @@ class StepTimes:
         self._verify = verify
         self._draft = draft
         self._recent: dict[tuple[int, Speculation | None], deque[float]] = {}
+        self._paces: deque[float] = deque(maxlen=_RECENT)  # seconds of recent steps over what their rows should cost
 
     def record(self, load: int, shape: Speculation | None, seconds: float) -> None:
         """Remember a step that drafted `shape` for `load` sequences."""
         self._recent.setdefault((_bucket(load), shape), deque(maxlen=_RECENT)).append(seconds / load)
+        self._paces.append(seconds / self._from_rows(load, shape))
 
     def samples(self, load: int, shape: Speculation | None) -> int:
         """Steps remembered of such a load and shape."""
@@ -74,8 +78,12 @@ class StepTimes:
         return self._from_rows(load, shape) + self._overhead(load)
 
     def rows_within(self, seconds: float) -> int:
-        """Rows of the target that a pass of so many seconds has."""
-        return self._verify.rows_within(seconds)
+        """Rows of the target that a pass of so many seconds has, by the pace of recent steps; never very few.
+
+        What was measured before the first request may have been disturbed; prompts must not crawl for it ever after.
+        """
+        pace = median(self._paces) if len(self._paces) >= ENOUGH else 1.0
+        return max(_FEWEST_ROWS, self._verify.rows_within(seconds / pace))
 
     def _from_rows(self, load: int, shape: Speculation | None) -> float:
         if shape is None:

@@ -46,6 +46,16 @@ def test_rows_of_a_pass_of_some_seconds():
     assert [costs.rows_within(seconds) for seconds in (0.1, 1.0, 3.9, 4.0, 40.0)] == [2, 2, 8, 32, 320]
 
 
+def test_a_disturbed_measurement_does_not_make_prompts_crawl():
+    """Rows that fit into a time follow the pace of real steps, and are never fewer than 32."""
+    slow = times(verify={1: 1.0, 64: 2.0, 128: 4.0}, draft={1: 0.0})  # ten times too slow
+    assert slow.rows_within(0.2) == 32
+    for _ in range(ENOUGH):
+        slow.record(1, None, 0.1)
+    assert slow.rows_within(0.2) == 64
+    assert slow.rows_within(0.4) == 128
+
+
 def test_a_step_is_predicted_from_its_rows():
     """Verification of root and nodes, two rows of observing each, and a draft pass for each level but the last."""
     costs = times(verify={1: 1.0, 101: 101.0}, draft={1: 0.01, 101: 1.01})
