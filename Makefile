@@ -32,11 +32,10 @@ check: $(VENV)/.dev ## Lint, format check, types, direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench-serve: $(VENV)/.dev $(VLLM)/.ready ## Load test: our server with and without its draft, and vLLM; writes docs/bench/serve.* (20 minutes)
+bench-serve: $(VENV)/.dev $(VLLM)/.ready ## Load test: our server with and without its draft, and vLLM; writes docs/bench/serve.* (12 minutes)
 	@mkdir -p docs/bench
-	$(BIN)/eagle3 bench serve --vllm-executable $(VLLM)/bin/vllm --system speculative --system plain \
-		--system vllm-speculative --system vllm --rounds 2 --duration-s 15 --json docs/bench/serve.json --chart docs/bench/serve.png \
-		> docs/bench/serve.md.part
+	$(BIN)/eagle3 bench serve --system speculative --system plain --system vllm --vllm-executable $(VLLM)/bin/vllm \
+		--rounds 2 --duration-s 10 --json docs/bench/serve.json --chart docs/bench/serve.png > docs/bench/serve.md.part
 	@mv docs/bench/serve.md.part docs/bench/serve.md && cat docs/bench/serve.md
 
 venv: $(VENV)/.dev ## Make or update .venv with everything that development needs

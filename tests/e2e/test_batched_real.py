@@ -39,7 +39,7 @@ def test_a_batch_gives_what_each_request_gives_alone():
 
     engine = build_engine(
         Models(target=llm.target, tokenizer=llm.tokenizer, draft=llm.draft),
-        settings=EngineSettings(cache_tokens=304, block_tokens=16, step_tokens=24),
+        settings=EngineSettings(cache_tokens=208, block_tokens=16, step_tokens=24),
         shape=llm.speculation,
         max_running=4,  # fewer than there are: some start while others are under way
         policy=lambda _: FixedPolicy(llm.speculation),

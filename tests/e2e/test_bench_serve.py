@@ -59,7 +59,7 @@ def test_compares_a_given_and_a_started_server(tmp_path, capsys, fake_vllm, mode
         assert row["output_tokens"] == (12 if row["system"] == "given" else 36)
         assert all(0 < row[name]["p50"] <= row[name]["p99"] for name in LATENCIES)
     assert report["load"] == {
-        "levels": [1, 2], "prompts": 16, "max_tokens": 12, "duration_s": None, "requests": 3,
+        "levels": [1, 2], "prompts": 16, "max_tokens": 12, "duration_s": None, "requests": 3, "rounds": 1,
     }  # fmt: skip
     assert captured.out.count("| given |") == captured.out.count("| vllm |") == 2
     assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
