@@ -16,8 +16,9 @@ from eagle3.engine.costs import ENOUGH, StepTimes
 from eagle3.tree.draft_tree import DraftTree
 from eagle3.verify.verification import Verification
 
-# Speculation has to win by this factor: what is measured is a little uncertain, and plain decoding is certain.
-_MARGIN = 1.02
+# Speculation has to win by this factor: plain decoding is certain, what is measured is not, and more rows a step
+# also make the steps longer in which prompts are read.
+_MARGIN = 1.05
 # Steps between two that try something else than the best: what they lose is below a percent.
 _EXPLORE_EVERY = 12
 _RETRY_EVERY = 96
