@@ -40,8 +40,9 @@ class RandomPolicy:
         self._random = random.Random(seed)
         self.seen: list[Speculation | None] = []
 
-    def choose(self, load: int) -> Speculation | None:
+    def choose(self, load: int, beside: int = 0) -> Speculation | None:
         """Whatever comes."""
+        del beside
         assert load > 0, "asked only when something decodes"
         self.seen.append(self._random.choice(self._shapes))
         return self.seen[-1]

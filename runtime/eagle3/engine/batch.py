@@ -139,8 +139,11 @@ class BatchEngine:
     def step(self) -> list[Event]:
         """Run one step over everything that is ready."""
         load = self._scheduler.num_decoding
-        shape = self._policy.choose(load) if self._has_draft and load else None
-        plan = self._scheduler.plan(shape.reserved_slots if shape else 1, self._policy.prompt_tokens(load))
+        prompt_tokens = self._policy.prompt_tokens(load)
+        unread = self._scheduler.unread_tokens
+        beside = unread if prompt_tokens is None else min(unread, prompt_tokens)
+        shape = self._policy.choose(load, beside) if self._has_draft and load else None
+        plan = self._scheduler.plan(shape.reserved_slots if shape else 1, prompt_tokens)
         result = self._runner.run(plan, shape)
         events: list[Event] = []
         for sequence, block in result.blocks:

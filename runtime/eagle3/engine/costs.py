@@ -71,8 +71,14 @@ class StepTimes:
         """Steps remembered of such a load and shape."""
         return len(self._recent.get((_bucket(load), shape), ()))
 
-    def seconds(self, load: int, shape: Speculation | None) -> float:
-        """Seconds of a step: the median of recent ones, else what its rows cost plus what this load adds to that."""
+    def seconds(self, load: int, shape: Speculation | None, beside: int = 0) -> float:
+        """Seconds of a step: the median of recent ones, else what its rows cost plus what this load adds to that.
+
+        `beside` rows of prompts add what they cost on top of the step's own: the more of them, the dearer is a node.
+        """
+        if beside:
+            rows = load * (1 if shape is None else 1 + shape.nodes)
+            return self.seconds(load, shape) + self._verify(rows + beside) - self._verify(rows)
         if self.samples(load, shape) >= ENOUGH:
             return median(self._recent[_bucket(load), shape]) * load
         return self._from_rows(load, shape) + self._overhead(load)

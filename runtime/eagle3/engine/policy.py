@@ -45,8 +45,11 @@ class DecodedStep:
 class SpeculationPolicy(Protocol):
     """Chooses what each step does."""
 
-    def choose(self, load: int) -> Speculation | None:
-        """Shape of the trees of a step in which `load` sequences decode; None drafts nothing."""
+    def choose(self, load: int, beside: int = 0) -> Speculation | None:
+        """Shape of the trees of a step in which `load` sequences decode; None drafts nothing.
+
+        `beside` is how many tokens of prompts the step reads besides, as far as that is known.
+        """
         ...
 
     def prompt_tokens(self, load: int) -> int | None:
@@ -64,8 +67,8 @@ class FixedPolicy:
     def __init__(self, shape: Speculation | None) -> None:
         self._shape = shape
 
-    def choose(self, load: int) -> Speculation | None:
-        del load
+    def choose(self, load: int, beside: int = 0) -> Speculation | None:
+        del load, beside
         return self._shape
 
     def prompt_tokens(self, load: int) -> int | None:
@@ -89,13 +92,15 @@ class AdaptivePolicy:
         self._retrying = False
         self._repeats = 0
 
-    def choose(self, load: int) -> Speculation | None:
+    def choose(self, load: int, beside: int = 0) -> Speculation | None:
         if load < 1 or (self._off_threshold is not None and load > self._off_threshold):
             return None
-        self._steps += 1
         rates = {shape: self._rate(load, shape) for shape in (*self.shapes, None)}
         best = max(self.shapes, key=lambda shape: rates[shape])
         choice = best if rates[best] > _MARGIN * rates[None] else None
+        if beside:  # nothing is learnt from such a step, so nothing is tried in it
+            return self._beside_prompts(load, beside, price=rates[choice])
+        self._steps += 1
         self._usual = choice
         self._retrying = self._steps % _RETRY_EVERY == 0 or self._repeats > 0
         if self._retrying:
@@ -123,6 +128,18 @@ class AdaptivePolicy:
 
     def _tau(self, shape: Speculation | None) -> float:
         return 1.0 if shape is None else self.acceptance.tau(shape)
+
+    def _beside_prompts(self, load: int, beside: int, *, price: float) -> Speculation | None:
+        """The shape whose tokens are worth most over what its rows cost; a second is worth `price` tokens.
+
+        The prompts have to be read in any case, so more decoding in their step only pays if it is cheaper there than
+        in a step of its own.
+        """
+
+        def worth(shape: Speculation | None) -> float:
+            return load * self._tau(shape) - price * self._times.seconds(load, shape, beside)
+
+        return max((None, *self.shapes), key=worth)
 
     def _rate(self, load: int, shape: Speculation | None) -> float:
         return load * self._tau(shape) / self._times.seconds(load, shape)

@@ -50,6 +50,13 @@ class Scheduler:
         """Sequences that the next plan would decode, unless blocks run out."""
         return sum(sequence.is_decoding for sequence in self.running)
 
+    @property
+    def unread_tokens(self) -> int:
+        """Tokens that running sequences still have to read before they decode, and those of the next to come."""
+        reading = sum(s.fill_length - s.target_length for s in self.running if not s.is_decoding)
+        coming = self.waiting[0].fill_length if self.waiting and len(self.running) < self._max_running else 0
+        return reading + coming
+
     def add(self, sequence: SequenceState) -> None:
         """Queue a new sequence behind all others."""
         self.waiting.append(sequence)

@@ -181,6 +181,17 @@ def test_costs_that_change_are_noticed_while_plain():
     assert share(world.run(1, 96), None) < 0.1
 
 
+def test_prompts_beside_decoding_make_nodes_dear():
+    """Where rows are free up to eight and cost from there on, a tree pays alone and not beside rows of a prompt."""
+    costs = {1: 1.0, 8: 1.0, 64: 8.0}
+    policy = AdaptivePolicy(
+        Speculation(depth=1, top_k=1, nodes=1), StepTimes(RowCosts(costs), RowCosts({1: 0.01, 64: 0.01}))
+    )
+    assert policy.choose(4) is not None
+    assert policy.choose(4, 40) is None
+    assert policy.choose(4) is not None
+
+
 def test_prompts_beside_decoding_take_a_fifth_of_a_second():
     """Whoever waits for the next token waits no longer for prompts; with nobody waiting, the policy has no opinion."""
     costs = {1: 0.01, 16: 0.05, 64: 0.19, 128: 0.4}
