@@ -29,6 +29,11 @@ class SequenceRows:
     """Bool; which of the last R slots of `seen` each row attends to, all earlier ones being seen. None: all."""
 
 
+def causal_mask(rows: int) -> Tensor | None:
+    """Mask of `rows` successive positions: each sees the ones before it and itself; a single one sees everything."""
+    return torch.ones(rows, rows, dtype=torch.bool).tril() if rows > 1 else None
+
+
 class PagedCache:
     """KV storage of every layer. A slot's contents are whatever was last written to it."""
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from eagle3.cache.block_table import BlockTable
-from eagle3.cache.paged_cache import PagedCache, SequenceRows
+from eagle3.cache.paged_cache import PagedCache, SequenceRows, causal_mask
 from eagle3.config.speculation import Speculation
 from eagle3.errors import NumericalError
 from eagle3.models.draft import Draft, DraftOutput
@@ -93,8 +93,7 @@ class Proposer:
         for state in states:
             size = state.pending_rows
             begin, end = state.length, state.length + size
-            causal = torch.ones(size, size, dtype=torch.bool).tril() if size > 1 else None
-            rows.append(SequenceRows(state.table.slots(0, end), state.table.slots(begin, end), causal))
+            rows.append(SequenceRows(state.table.slots(0, end), state.table.slots(begin, end), causal_mask(size)))
             positions += range(begin, end)
             for _, ids in state.pending:
                 next_ids += ids
@@ -143,9 +142,7 @@ class Proposer:
             torch.zeros(1, rows, dtype=torch.int64, device=self._device),
             torch.zeros(1, rows, hidden_size, dtype=self._draft.norm.weight.dtype, device=self._device),
             torch.arange(rows, device=self._device)[None],
-            self.cache.attend(
-                [SequenceRows(range(rows), range(rows), torch.ones(rows, rows, dtype=torch.bool).tril())]
-            ),
+            self.cache.attend([SequenceRows(range(rows), range(rows), causal_mask(rows))]),
         )
         self._draft.logits(output.normed_BSH[0]).float().log_softmax(dim=-1).topk(1, dim=-1).values.tolist()
 

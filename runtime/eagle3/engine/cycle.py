@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from eagle3.cache.paged_cache import PagedCache, SequenceRows
+from eagle3.cache.paged_cache import PagedCache, SequenceRows, causal_mask
 from eagle3.config.speculation import Speculation
 from eagle3.draft.proposer import Proposer, Wish
 from eagle3.engine.scheduler import Chunk, Plan
@@ -115,11 +115,10 @@ class StepRunner:
     def verify_seconds(self, rows: int) -> float:
         """Seconds of one pass of the target over `rows` rows of one sequence; overwrites the cache's first slots."""
         started = self._clock()
-        causal = torch.ones(rows, rows, dtype=torch.bool).tril()
         output = self._target(
             torch.zeros(1, rows, dtype=torch.int64, device=self._device),
             torch.arange(rows, device=self._device)[None],
-            self._cache.attend([SequenceRows(range(rows), range(rows), causal)]),
+            self._cache.attend([SequenceRows(range(rows), range(rows), causal_mask(rows))]),
         )
         _Chooser(self._target.logits(output.hidden_BSH[0]))
         return self._clock() - started
@@ -178,9 +177,7 @@ class StepRunner:
             token_ids += tree.token_ids
             positions += [begin + depth for depth in tree.depths]
         for chunk in chunks:
-            size = chunk.end - chunk.begin
-            mask = torch.ones(size, size, dtype=torch.bool).tril() if size > 1 else None
-            rows.append(_rows(chunk.sequence, chunk.begin, chunk.end, mask))
+            rows.append(_rows(chunk.sequence, chunk.begin, chunk.end, causal_mask(chunk.end - chunk.begin)))
             token_ids += chunk.sequence.token_ids[chunk.begin : chunk.end]
             positions += range(chunk.begin, chunk.end)
         output = self._target(

@@ -107,7 +107,6 @@ class NativeEngine:
     """Our own engine in a supervised process."""
 
     def __init__(self, config: DeploymentConfig) -> None:
-        self._config = config
         self._inboxes: dict[str, asyncio.Queue[Delta | Eagle3Error]] = {}
         self._info: EngineInfo | None = None
         self._before = EngineSnapshot()
