@@ -1,0 +1,1 @@
+"""Infrastructure of eagle3-kit: CDKTF stacks `bootstrap`, `small`, `medium` and `large`."""

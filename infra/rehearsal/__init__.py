@@ -1,0 +1,1 @@
+"""`cdktf deploy` of a stack on the real Terraform, against a local AWS, without an account."""

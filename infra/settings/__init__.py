@@ -1,0 +1,1 @@
+"""Typed settings of one environment, one module a section."""

@@ -1,0 +1,1 @@
+"""Stacks: they own providers, lookups and outputs, and wire constructs together."""
