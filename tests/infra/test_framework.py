@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from infra.checkov import skip
 from infra.framework import aws
 from infra.policy import Statement, policy_document, trust_policy
 from infra_doubles import synthesize
@@ -64,3 +65,16 @@ def test_policy_text():
     assert statement["Principal"] == {"Service": "s3.amazonaws.com"}
     assert statement["Condition"] == {"Bool": {"a": "b"}}
     assert json.loads(trust_policy("ec2.amazonaws.com"))["Statement"][0]["Action"] == ["sts:AssumeRole"]
+
+
+def test_skip_is_kept_beside_its_resource():
+    """An exception from a check stands in the resource's comment, with its reason."""
+
+    def build(stack):
+        queue = aws.SqsQueue(stack, "Queue", name="q")
+        skip(queue, "CKV_AWS_27", "holds no data worth a key")
+
+    comment = synthesize(build).only("aws_sqs_queue")["//"]
+    assert comment["checkov"] == {"CKV_AWS_27": "holds no data worth a key"}
+    with pytest.raises(AssertionError, match="sentence"):
+        synthesize(lambda stack: skip(aws.SqsQueue(stack, "Queue", name="q"), "CKV_AWS_27", "no"))
