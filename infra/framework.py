@@ -45,7 +45,6 @@ LocalBackend: Any = _core.LocalBackend
 Fn: Any = _core.Fn
 Token: Any = _core.Token
 Lifecycle: Any = _core.TerraformResourceLifecycle
-Testing: Any = _core.Testing
 
 
 class AwsBindings:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from infra.framework import App, Stack, Testing, aws
+from infra.framework import App, Stack, aws
 from infra.site import Site
 
 SITE = Site(
@@ -87,7 +89,11 @@ class Synthesized:
 
 def synthesize(build: Callable[[Any], object], *, region: str = "us-east-1") -> Synthesized:
     """Run `build(stack)` in a fresh stack and return what it synthesizes to."""
-    stack = Stack(App(), "unit")
-    aws.AwsProvider(stack, "Aws", region=region)
-    build(stack)
-    return Synthesized(document=json.loads(Testing.synth(stack, True)))
+    with tempfile.TemporaryDirectory() as folder:
+        app = App(outdir=folder)
+        stack = Stack(app, "unit")
+        aws.AwsProvider(stack, "Aws", region=region)
+        build(stack)
+        app.synth()
+        text = (Path(folder) / "stacks" / "unit" / "cdk.tf.json").read_text(encoding="utf-8")
+    return Synthesized(document=json.loads(text))
