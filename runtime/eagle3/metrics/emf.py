@@ -38,7 +38,7 @@ class EmfFormat:
         _check_dimensions(settings.dimensions)
         self._namespace = settings.namespace
         self._dimensions = dict(settings.dimensions)
-        self.log_group = f"/{settings.namespace.strip('/').replace(':', '-')}/metrics"
+        self.log_group = settings.log_group or f"/{settings.namespace.strip('/').replace(':', '-')}/metrics"
         """Where a CloudWatch agent files the records."""
         _ignore_environment()
 

@@ -48,7 +48,7 @@ def test_the_commands_are_these():
     """A command that goes missing from the parser is missing here."""
     assert set(LEAVES) == {
         ("demo",), ("generate",), ("serve",), ("bench", "tau"), ("bench", "serve"), ("draft", "inspect"),
-        ("draft", "convert"), ("draft", "doctor"), ("data", "build"), ("train",),
+        ("draft", "convert"), ("draft", "doctor"), ("data", "build"), ("train",), ("rehearse",),
     }  # fmt: skip
 
 

@@ -131,13 +131,20 @@ def test_containers_get_the_same_json():
     """vLLM's SageMaker container and LMI take the object of the command line, by their own names."""
     config = config_of(speculation={"depth": 4}, engine={"tensor_parallel": 4})
     json_text = option(vllm(config).arguments, "--speculative-config")
-    assert vllm_container_environment(config, draft="/d") == {"SM_VLLM_SPECULATIVE_CONFIG": json_text}
+    assert vllm_container_environment(config, target="org/model", draft="/d") == {
+        "SM_VLLM_MODEL": "org/model",
+        "SM_VLLM_DTYPE": "float32",
+        "SM_VLLM_MAX_NUM_SEQS": "64",
+        "SM_VLLM_TENSOR_PARALLEL_SIZE": "4",
+        "SM_VLLM_SHUTDOWN_TIMEOUT": "25",
+        "SM_VLLM_SPECULATIVE_CONFIG": json_text,
+    }
     assert lmi_container_environment(config, target="org/model", draft="/d") == {
         "HF_MODEL_ID": "org/model",
         "OPTION_TENSOR_PARALLEL_DEGREE": "4",
         "OPTION_SPECULATIVE_CONFIG": json_text,
     }
-    assert vllm_container_environment(config_of(draft=None), draft=None) == {}
+    assert "SM_VLLM_SPECULATIVE_CONFIG" not in vllm_container_environment(config, target="m", draft=None)
     assert "OPTION_SPECULATIVE_CONFIG" not in lmi_container_environment(config, target="m", draft=None)
 
 

@@ -1,0 +1,74 @@
+"""What went wrong, out of the output of Terraform and of the cdktf command line.
+
+Knows the text of their messages and runs nothing. Invariant: the first error is the one reported; what follows it is
+mostly its consequence, and stays in the log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from eagle3.errors import Eagle3Error
+
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_BOX = re.compile(r"^[╷╵│|]\s?")
+_ERROR = re.compile(r"^\s*(?:\S+\s{2,})?(?:\[.*?\]\s*)?Error: (?P<text>.*)$")
+_WITH = re.compile(r"^\s*with (?P<address>\S+?)(?:,| \()")
+_SYNTH_ERROR = re.compile(r"^\s*(?:\[.*?\]\s*)?eagle3-kit: (?P<text>.*)$")
+
+
+class RehearsalError(Eagle3Error):
+    """A rehearsal that did not end well; the message names the phase, the resource and the first error."""
+
+    def __init__(self, message: str, *, resource: str | None = None) -> None:
+        super().__init__(message)
+        self.resource = resource
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Diagnostic:
+    """One error as Terraform printed it."""
+
+    text: str
+    """One line."""
+    resource: str | None
+    """Address, such as "aws_sqs_queue.Queue"; None if the error belongs to no resource."""
+
+
+def plain(line: str) -> str:
+    """A line without colours, cursor movements and boxes."""
+    return _BOX.sub("", _CONTROL.sub("", line).strip("\r\n").replace("\r", "")).rstrip()
+
+
+def first_error(lines: Iterable[str]) -> Diagnostic | None:
+    """The first error in an output, with the resource that it names; None if there is none."""
+    text: list[str] = []
+    gap = False
+    for raw in lines:
+        line = plain(raw.strip())
+        if not text:
+            found = _ERROR.match(line) or _SYNTH_ERROR.match(line)
+            if found is not None:
+                text.append(found["text"].strip())
+            continue
+        if (named := _WITH.match(line)) is not None:
+            return Diagnostic(text=" ".join(text), resource=named["address"])
+        if _ERROR.match(line):
+            break
+        if line and not gap:
+            text.append(line.strip())
+        gap = gap or not line
+    return Diagnostic(text=" ".join(text), resource=None) if text else None
+
+
+def failed(phase: str, lines: list[str], *, exit_code: int) -> RehearsalError:
+    """The error of a phase whose command failed: what its output says first, or its last line."""
+    error = first_error(lines)
+    if error is None:
+        said = [text for text in (plain(line).strip() for line in lines) if text]
+        last = f"; its last line: {said[-1]}" if said else ""
+        return RehearsalError(f"{phase} ended with exit code {exit_code} and named no error{last}")
+    at = f" at {error.resource}" if error.resource else ""
+    return RehearsalError(f"{phase} failed{at}: {error.text}", resource=error.resource)

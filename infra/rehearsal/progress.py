@@ -1,0 +1,62 @@
+"""What a waiting user sees of a rehearsal: a bar per phase on a terminal, one line per phase elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NoReturn, TextIO
+
+from tqdm import tqdm
+
+from infra.rehearsal.failure import RehearsalError
+
+
+class Progress:
+    """Phases in their order. Data never goes through here: it writes to the stream that it is given, stderr mostly."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._bar: tqdm[NoReturn] | None = None
+        self.seconds: dict[str, float] = {}
+        """Phase to how long it took, finished phases only."""
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time a phase and show it; a RehearsalError that passes through shows as `failed`."""
+        start_s = self._clock()
+        terminal = self._stream.isatty()
+        bar: tqdm[NoReturn] = tqdm(desc=name, unit="resource", file=self._stream, disable=not terminal, leave=False)
+        self._bar = bar
+        outcome = "done"
+        try:
+            yield
+        except RehearsalError:
+            outcome = "failed"
+            raise
+        except BaseException:
+            outcome = "stopped"
+            raise
+        finally:
+            bar.close()
+            self._bar = None
+            took_s = self._clock() - start_s
+            self._stream.write(f"{name}: {outcome} ({took_s:.1f} s)\n")
+            self._stream.flush()
+        self.seconds[name] = took_s
+
+    def expect(self, resources: int) -> None:
+        """How many resources the phase works on."""
+        if self._bar is not None:
+            self._bar.reset(total=resources)
+
+    def advance(self) -> None:
+        """One more resource is done."""
+        if self._bar is not None:
+            self._bar.update()
+
+    def say(self, text: str) -> None:
+        """A line of its own."""
+        self._stream.write(text + "\n")
+        self._stream.flush()
