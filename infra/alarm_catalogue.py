@@ -16,6 +16,7 @@ from infra.watched import Fact, Metric, Watched
 
 BUDGET = "budget"
 """Runbook of the budget's notifications, which AWS Budgets sends itself."""
+BUDGET_MEANING = "The stack has cost, or is forecast to cost, more than the share of its budget that warns."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -187,3 +188,13 @@ def expression_of(alarm: Alarm, settings: AlarmSettings, watched: Watched) -> st
 def runbook_url(name: str, settings: AlarmSettings) -> str:
     """Address of a runbook."""
     return f"{settings.runbook_base_url.rstrip('/')}/{name}.md"
+
+
+def runbook_index() -> str:
+    """The alarms as a Markdown table, as docs/runbooks/README.md has it."""
+    rows = ["| alarm | severity | where there is | meaning |", "|---|---|---|---|"]
+    for alarm in ALARMS:
+        needs = ", ".join(need.replace("_", " ") for need in alarm.needs)
+        rows.append(f"| [{alarm.name}]({alarm.name}.md) | {alarm.severity} | {needs} | {alarm.meaning} |")
+    rows.append(f"| [{BUDGET}]({BUDGET}.md) | ticket | a stack | {BUDGET_MEANING} |")
+    return "\n".join(rows) + "\n"

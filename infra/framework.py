@@ -86,7 +86,8 @@ def _bare_package(name: str) -> Iterator[str]:
 def _candidates(name: str) -> list[str]:
     """Modules that could hold a class: a resource's own, and those of its blocks, longest first."""
     words = _snake(name).split("_")
-    return ["_".join(words[:end]) for end in range(len(words), 0, -1)] + (["provider"] if name.startswith("AwsProvider") else [])
+    found = ["_".join(words[:end]) for end in range(len(words), 0, -1)]
+    return [*found, "provider"] if name.startswith("AwsProvider") else found
 
 
 @cache

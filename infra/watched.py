@@ -121,7 +121,7 @@ class Watched:
 
     def dimensions(self, subject: Subject) -> dict[str, str]:
         """Dimensions of a subject that this stack has."""
-        serving = "endpoint" if self.endpoint_name is not None else "cluster"
+        serving: Subject = "endpoint" if self.endpoint_name is not None else "cluster"
         values: dict[Subject, dict[str, str | None]] = {
             "endpoint": {"EndpointName": self.endpoint_name},
             "variant": {"EndpointName": self.endpoint_name, "VariantName": self.variant_name},

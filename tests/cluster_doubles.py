@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from infra.constructs.cluster import Cluster, ClusterProps, log_group_name
+from infra.constructs.cluster import Cluster, ClusterProps
 from infra.constructs.cluster_access import ClusterAccess, ClusterAccessProps
 from infra.constructs.cluster_addons import (
     CLOUDWATCH_NAMESPACE,
@@ -20,6 +20,7 @@ from infra.constructs.cluster_addons import (
 from infra.constructs.cluster_roles import ClusterRoles, ClusterRolesProps
 from infra.constructs.interruption import Interruption, InterruptionProps
 from infra.constructs.karpenter_access import NAMESPACE, SERVICE_ACCOUNT, KarpenterAccess, karpenter_policies
+from infra.constructs.log_groups import cluster_log_group
 from infra.constructs.pod_identity import PodIdentity, PodIdentityProps
 from infra.constructs.pod_rights import ebs_csi_policy_arn, read_metrics, write_telemetry
 from infra.constructs.system_nodes import SystemNodes, SystemNodesProps
@@ -49,7 +50,7 @@ def build_cluster(stack: Any, settings: ClusterSettings, *, karpenter: dict[str,
     runner_role = aws.IamRole(stack, "RunnerRole", name="runner", assume_role_policy="{}")
     secrets = aws.KmsKey(stack, "SecretsKey", description="secrets", enable_key_rotation=True)
     volumes = aws.KmsKey(stack, "VolumesKey", description="volumes", enable_key_rotation=True)
-    logs = aws.CloudwatchLogGroup(stack, "ClusterLogs", name=log_group_name(CLUSTER_NAME), retention_in_days=365)
+    logs = aws.CloudwatchLogGroup(stack, "ClusterLogs", name=cluster_log_group(CLUSTER_NAME), retention_in_days=365)
     metrics = aws.CloudwatchLogGroup(stack, "Metrics", name="/Eagle3/metrics", retention_in_days=30)
 
     roles = ClusterRoles(

@@ -110,7 +110,6 @@ class AuditTrail(Construct):
         super().__init__(scope, id)
         topic, let_in = self._topic(props)
         logs = self._log_group(props) if props.settings.log_group else _LogGroup()
-        objects = [f"{arn}/" for arn in props.data_bucket_arns] if props.settings.data_events else []
         trail = aws.Cloudtrail(
             self,
             "Trail",
@@ -122,15 +121,7 @@ class AuditTrail(Construct):
             enable_log_file_validation=True,
             is_multi_region_trail=True,
             include_global_service_events=True,
-            event_selector=[
-                aws.CloudtrailEventSelector(
-                    read_write_type="All",
-                    include_management_events=True,
-                    data_resource=[aws.CloudtrailEventSelectorDataResource(type="AWS::S3::Object", values=objects)]
-                    if objects
-                    else None,
-                )
-            ],
+            event_selector=_data_events(props) or None,
             cloud_watch_logs_group_arn=logs.arn,
             cloud_watch_logs_role_arn=logs.role_arn,
             # CloudTrail tries topic and role when the trail is made.
@@ -181,6 +172,20 @@ class AuditTrail(Construct):
             self, "LogGroupRolePolicy", name="write", role=role.id, policy=policy_document([write])
         )
         return _LogGroup(arn=f"{group.arn}:*", role_arn=role.arn, policies=(policy,))
+
+
+def _data_events(props: AuditTrailProps) -> list[Any]:
+    """Selectors of object-level events; without any a trail records management events, as with these."""
+    objects = [f"{arn}/" for arn in props.data_bucket_arns] if props.settings.data_events else []
+    if not objects:
+        return []
+    return [
+        aws.CloudtrailEventSelector(
+            read_write_type="All",
+            include_management_events=True,
+            data_resource=[aws.CloudtrailEventSelectorDataResource(type="AWS::S3::Object", values=objects)],
+        )
+    ]
 
 
 def trail_name(site: Site) -> str:

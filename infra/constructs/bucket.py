@@ -17,6 +17,8 @@ from infra.policy import Statement, policy_document
 from infra.site import Site
 
 ABORT_UPLOADS_AFTER_DAYS = 7
+# Where S3 puts the access logs of buckets, of all of them together: each line names its bucket.
+ACCESS_LOG_PREFIX = "s3/"
 _LONGEST_NAME = 63
 _ACCOUNT_DIGITS = 12
 _DENIED: Mapping[str, Mapping[str, Mapping[str, str]]] = MappingProxyType(
@@ -87,7 +89,11 @@ class SecureBucket(Construct):
         policy = self._policy(props)
         if props.log_bucket is not None:
             aws.S3BucketLoggingA(
-                self, "AccessLog", bucket=bucket.id, target_bucket=props.log_bucket, target_prefix=f"s3/{props.suffix}/"
+                self,
+                "AccessLog",
+                bucket=bucket.id,
+                target_bucket=props.log_bucket,
+                target_prefix=ACCESS_LOG_PREFIX,
             )
         if props.events:
             aws.S3BucketNotification(self, "Events", bucket=bucket.id, eventbridge=True)

@@ -21,11 +21,6 @@ DISCOVERY_TAG = "karpenter.sh/discovery"
 """Tag with the cluster's name, by which node classes find security groups (and subnets) of the cluster."""
 
 
-def log_group_name(cluster_name: str) -> str:
-    """Where EKS writes control-plane logs; the group must exist before, or EKS makes one without key or retention."""
-    return f"/aws/eks/{cluster_name}/cluster"
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClusterProps:
     """Where the cluster lives and what it uses."""
@@ -42,7 +37,7 @@ class ClusterProps:
     api_clients: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """PascalCase name to security group of what calls the API from inside the VPC, such as the bootstrap runner."""
     log_group_ready: Any
-    """The control-plane log group; the cluster waits for it."""
+    """The control-plane log group, which must exist before: EKS would make one without key or retention."""
     role_ready: tuple[Any, ...]
     """What gives the role its rights; the cluster waits for it, and goes before it."""
 
@@ -144,7 +139,7 @@ class Cluster(Construct):
                 "NodesToServices",
                 security_group_id=nodes,
                 cidr_ipv4="0.0.0.0/0",
-                description="API, VPC endpoints and the addresses of S3's gateway; routes decide what is reached",
+                description="API, VPC endpoints and the S3 gateway; routes decide what is reached",
                 ip_protocol="tcp",
                 from_port=443,
                 to_port=443,

@@ -109,11 +109,11 @@ class ClusterBootstrap(Construct):
 
 def _destinations(props: ClusterBootstrapProps) -> dict[str, dict[str, str]]:
     places = {
-        "ToVpc": {"cidr_ipv4": props.vpc_cidr, "description": "the cluster's API and the endpoints of AWS's services"},
-        "ToS3": {"prefix_list_id": props.s3_prefix_list_id, "description": "artifacts, by S3's gateway endpoint"},
+        "ToVpc": {"cidr_ipv4": props.vpc_cidr, "description": "API of the cluster and endpoints of AWS services"},
+        "ToS3": {"prefix_list_id": props.s3_prefix_list_id, "description": "artifacts, by the gateway endpoint of S3"},
     }
     if not props.isolated:
-        places["ToServices"] = {"cidr_ipv4": "0.0.0.0/0", "description": "AWS's services, by NAT"}
+        places["ToServices"] = {"cidr_ipv4": "0.0.0.0/0", "description": "AWS services, by NAT"}
     return places
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from infra.constructs.bucket import SecureBucket, SecureBucketProps, bucket_arn
+from infra.constructs.bucket import ACCESS_LOG_PREFIX, SecureBucket, SecureBucketProps, bucket_arn
 from infra.framework import Construct
 from infra.policy import Statement
 from infra.site import Site
@@ -29,6 +29,8 @@ class ModelBucketProps:
     """Bucket of the access log; null: none is kept."""
     noncurrent_days: int = 30
     """Days that an overwritten model can be brought back."""
+    events: bool = False
+    """Whether uploads are sent to EventBridge, for rules of one's own."""
     force_destroy: bool = False
     """Whether destroying the stack deletes the models in it."""
 
@@ -39,6 +41,8 @@ class ModelBucket(Construct):
     def __init__(self, scope: Any, id: str, props: ModelBucketProps) -> None:
         super().__init__(scope, id)
         exceptions = {"CKV_AWS_144": "models are copies of what was uploaded here, and are read in one region only"}
+        if not props.events:
+            exceptions["CKV2_AWS_62"] = "nothing waits for an upload: a deployment names the model that it serves"
         if props.log_bucket is None:
             exceptions["CKV_AWS_18"] = "no bucket for access logs is given; the trail records reads and writes"
         bucket = SecureBucket(
@@ -50,7 +54,7 @@ class ModelBucket(Construct):
                 key_arn=props.key_arn,
                 log_bucket=props.log_bucket,
                 noncurrent_days=props.noncurrent_days,
-                events=True,
+                events=props.events,
                 force_destroy=props.force_destroy,
                 exceptions=exceptions,
             ),
@@ -88,7 +92,7 @@ class AccessLogBucket(Construct):
                 sid="S3AccessLogs",
                 actions=["s3:PutObject"],
                 services=["logging.s3.amazonaws.com"],
-                resources=[f"{arn}/s3/*"],
+                resources=[f"{arn}/{ACCESS_LOG_PREFIX}*"],
                 conditions={
                     "StringEquals": {"aws:SourceAccount": site.account_id},
                     "ArnLike": {"aws:SourceArn": f"arn:{site.partition}:s3:::{site.name}-*"},

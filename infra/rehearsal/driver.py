@@ -120,6 +120,7 @@ def _run(
     with progress.phase("leftovers"):
         left = leftovers(before, cloud.inventory(stack.regions))
         if left:
+            log.write("".join(f"left: {item} ({item.region}, {item.key})\n" for item in left))
             raise RehearsalError(f"after destroy the local AWS still holds {describe(left)}", resource=str(left[0]))
     return Report(
         stack=request.stack,

@@ -14,8 +14,13 @@ from eagle3.errors import Eagle3Error
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _BOX = re.compile(r"^[╷╵│|]\s?")
-_ERROR = re.compile(r"^\s*(?:\S+\s{2,})?(?:\[.*?\]\s*)?Error: (?P<text>.*)$")
+_ERROR = re.compile(r"^\s*(?:\[.*?\]\s*)?Error: (?P<text>.*)$")
 _WITH = re.compile(r"^\s*with (?P<address>\S+?)(?:,| \()")
+# Where in the JSON it is: nobody reads the synthesized file.
+_SOURCE = re.compile(r"^\s*(on \S+\.json line \d+|\d+:)")
+# What the cdktf command line says after the messages of Terraform.
+_END = re.compile(r"^\s*(\d+ Stacks? |Invoking Terraform CLI failed|\(exit code )")
+_LONGEST = 500
 _SYNTH_ERROR = re.compile(r"^\s*(?:\[.*?\]\s*)?eagle3-kit: (?P<text>.*)$")
 
 
@@ -45,22 +50,27 @@ def plain(line: str) -> str:
 def first_error(lines: Iterable[str]) -> Diagnostic | None:
     """The first error in an output, with the resource that it names; None if there is none."""
     text: list[str] = []
-    gap = False
+    resource: str | None = None
     for raw in lines:
         line = plain(raw.strip())
-        if not text:
-            found = _ERROR.match(line) or _SYNTH_ERROR.match(line)
-            if found is not None:
-                text.append(found["text"].strip())
-            continue
-        if (named := _WITH.match(line)) is not None:
-            return Diagnostic(text=" ".join(text), resource=named["address"])
-        if _ERROR.match(line):
+        found = _ERROR.match(line) or _SYNTH_ERROR.match(line)
+        if found is not None:
+            if text:
+                break
+            text.append(found["text"].strip())
+        elif text and _END.match(line):
             break
-        if line and not gap:
+        elif text and (named := _WITH.match(line)) is not None:
+            resource = named["address"]
+        elif text and not _SOURCE.match(line):
             text.append(line.strip())
-        gap = gap or not line
-    return Diagnostic(text=" ".join(text), resource=None) if text else None
+    said = " ".join(" ".join(text).split())
+    return Diagnostic(text=shortened(said), resource=resource) if said else None
+
+
+def shortened(text: str) -> str:
+    """Enough of a long message to know what it is about; the log has all of it."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def failed(phase: str, lines: list[str], *, exit_code: int) -> RehearsalError:

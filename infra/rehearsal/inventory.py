@@ -1,12 +1,14 @@
-"""What a simulated AWS holds: the objects that its backends' tables lead to.
+"""What a simulated AWS holds: the objects that its backends lead to.
 
-Runs inside the process of the local AWS. Knows only that backends keep their resources in attributes, mappings and
-lists; `moto` keeps a list of everything it ever made, deleted things among it, so that list says nothing. Invariant:
-an item's key stays the same as long as the resource exists.
+Runs inside the process of the local AWS. Knows only that backends keep resources in attributes, mappings and lists, and
+that resources keep others the same way (an event bus its rules); `moto` also has a list of everything it ever made,
+deleted things among it, so that list says nothing. Invariant: an item's key stays the same as long as the resource
+exists, since what lies near the backend is visited before what lies inside of something else.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,36 +23,67 @@ _GOING = (
     ("state", "deleting"),
     ("_state", "terminated"),
 )
-_DEPTH = 4
+# Levels of mappings and lists in a table; levels of resources inside of resources.
+_NESTED = 4
+_INSIDE = 1
+_SIMULATOR = "moto"
+# Objects in tables that are no resources: tags go with what they are on, backends hold each other.
+_HELPERS = ("TaggingService", "Backend")
 
 
-def items(backends: Mapping[str, Mapping[str, Any]], model: type) -> Iterator[dict[str, str]]:
-    """Everything that the backends hold: service to region to backend; `model` is the base of every resource."""
+def items(backends: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, str]]:
+    """Everything that the backends hold: service to region to backend."""
     for service, regions in sorted(backends.items()):
         for region, backend in sorted(regions.items()):
-            for table, value in sorted(vars(backend).items()):
-                for path, resource in _resources(value, model, table, _DEPTH):
-                    if not _going(resource):
-                        yield {
-                            "service": service,
-                            "region": region,
-                            "type": type(resource).__name__,
-                            "key": path,
-                            "name": _name(resource, path),
-                        }
+            for path, resource in _resources(backend):
+                yield {
+                    "service": service,
+                    "region": region,
+                    "type": type(resource).__name__,
+                    "key": path,
+                    "name": _name(resource, path),
+                }
 
 
-def _resources(value: Any, model: type, path: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """Resources in a table, however it nests; not those inside of other resources, which go with them."""
-    if isinstance(value, model):
-        yield path, value
-    elif depth and isinstance(value, Mapping):
-        for key, child in list(value.items()):
-            yield from _resources(child, model, f"{path}/{key}", depth - 1)
-    elif depth and isinstance(value, (list, tuple, set, frozenset)):
-        for child in list(value):
-            name = _name(child, str(id(child))) if isinstance(child, model) else str(id(child))
-            yield from _resources(child, model, f"{path}/{name}", depth - 1)
+def _resources(backend: Any) -> Iterator[tuple[str, Any]]:
+    """Resources in the tables of a backend, and those inside of these, each once."""
+    seen = {id(backend)}
+    waiting: deque[tuple[str, Any, int]] = deque([("", backend, 0)])
+    while waiting:
+        path, holder, depth = waiting.popleft()
+        for table, value in sorted(vars(holder).items()):
+            for below, resource in _entries(value, f"{path}{table}", _NESTED):
+                if id(resource) in seen:
+                    continue
+                seen.add(id(resource))
+                if _going(resource):
+                    continue
+                yield below, resource
+                if depth < _INSIDE and hasattr(resource, "__dict__"):
+                    waiting.append((f"{below}/", resource, depth + 1))
+
+
+def _entries(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
+    """Resources in a table, however mappings and lists nest. What is no table is a helper, or leads elsewhere."""
+    if not depth:
+        return
+    if isinstance(value, Mapping):
+        children = [(str(key), child) for key, child in list(value.items())]
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        children = [(_name(child, str(id(child))), child) for child in list(value)]
+    else:
+        return
+    for key, child in children:
+        if _is_resource(child):
+            yield f"{path}/{key}", child
+        else:
+            yield from _entries(child, f"{path}/{key}", depth - 1)
+
+
+def _is_resource(value: Any) -> bool:
+    """An object of one of the simulator's classes that is none of its helpers."""
+    kind = type(value)
+    return kind.__module__.split(".")[0] == _SIMULATOR and not kind.__name__.endswith(_HELPERS)
 
 
 def _name(resource: Any, default: str) -> str:

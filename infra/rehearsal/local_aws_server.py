@@ -14,6 +14,7 @@ import sys
 from typing import Any
 
 from infra.rehearsal.inventory import items
+from infra.rehearsal.moto_gaps import close_gaps
 
 _GLOBAL = "aws"
 _ACCOUNT = "123456789012"
@@ -25,15 +26,15 @@ def main() -> int:
     os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     backends = importlib.import_module("moto.backends")
-    model: type = importlib.import_module("moto.core.common_models").BaseModel
     server = importlib.import_module("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    close_gaps()
     _touch(backends, [_GLOBAL, "us-east-1"])
     server.start()
     host, port = server.get_host_and_port()
     _say({"url": f"http://{host}:{port}"})
     for line in sys.stdin:
         regions = json.loads(line)
-        _say(list(items(_touch(backends, [_GLOBAL, *regions]), model)))
+        _say(list(items(_touch(backends, [_GLOBAL, *regions]))))
     server.stop()
     return 0
 

@@ -105,12 +105,15 @@ class Steps:
         return int(found[1])
 
     def _cdktf(self, *arguments: str) -> Finished:
-        return self.commands.run(
+        done = self.commands.run(
             [str(self.tools.cdktf), *arguments, "--output", str(self.place.synthesized)],
             folder=self.project,
             environment=self.environment,
             on_line=self._watch,
         )
+        # Some lines begin with the stack's name, where others are indented.
+        lines = [plain(line).removeprefix(f"{self.stack}  ") for line in done.lines]
+        return Finished(exit_code=done.exit_code, lines=lines)
 
     def _terraform(self, *arguments: str, allowed: Sequence[int] = (0,), log_output: bool = True) -> Finished:
         done = self.commands.run(

@@ -68,11 +68,11 @@ def check_edge(edge: EdgeSettings, *, region: str, has_internet_gateway: bool) -
     found = edge.origin_certificate_arn.split(":")[3]
     if found != region:
         raise ConfigError(
-            f"edge.origin_certificate_arn is a certificate of {found}; the load balancer is in {region}: request one "
-            f"there for {edge.domain_name}"
+            f"large.edge.origin_certificate_arn is a certificate of {found}; the load balancer is in {region}: "
+            f"request one there for {edge.domain_name}"
         )
     if not has_internet_gateway:
         raise ConfigError(
-            "edge.enabled needs a VPC with an internet gateway, because CloudFront demands one of a VPC origin (it "
-            "carries no traffic of it); got a network without; set network.nat to single or per-zone"
+            "large.edge.enabled needs a VPC with an internet gateway, because CloudFront demands one of a VPC origin "
+            "(it carries no traffic of it); got a network without; set large.network.nat to single or per-zone"
         )

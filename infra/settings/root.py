@@ -53,7 +53,7 @@ class ClusterStackSettings(Section):
     image_tag: str = Field(
         default=f"{RELEASE}-cuda{OUR_CUDA}",
         pattern=r"^\w[\w.-]{0,127}$",
-        description="tag of the runtime's image in the repository of the stack `bootstrap`; never `latest`, which moves",
+        description="tag of the runtime's image in the repository of `bootstrap`; never `latest`, which moves",
     )
     image_digest: str | None = Field(
         default=None, pattern=r"^sha256:[0-9a-f]{64}$", description="digest of that image; null: by tag"

@@ -38,7 +38,7 @@ class BootstrapStack(KitStack):
         bucket = StateBucket(
             self,
             "StateStorage",
-            StateBucketProps(site=self.site, key_arn=key.arn, log_bucket=logs.name, protect=protect),
+            StateBucketProps(site=self.site, key_arn=key.arn, log_bucket=logs.writable_name, protect=protect),
         )
         registry = Registry(
             self,

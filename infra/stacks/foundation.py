@@ -76,7 +76,7 @@ class Foundation:
             ModelBucketProps(
                 site=site,
                 key_arn=self.keys["data"].arn,
-                log_bucket=self.access_logs.name,
+                log_bucket=self.access_logs.writable_name,
                 noncurrent_days=settings.model_bucket_days,
                 force_destroy=settings.destroy_data,
             ),
@@ -134,7 +134,7 @@ class Foundation:
             AuditArchiveProps(
                 site=site,
                 key_arn=logs_key,
-                log_bucket=self.access_logs.name,
+                log_bucket=self.access_logs.writable_name,
                 settings=settings.audit,
                 force_destroy=settings.destroy_data,
             ),

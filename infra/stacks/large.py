@@ -125,7 +125,11 @@ class LargeStack(KitStack):
             topic_arn=self.base.notifications.topic_arn,
         )
         self.output("ClusterName", self.cluster.name, "EKS cluster; its API is reached from inside the VPC")
-        self.output("BeforeDestroy", self.bootstrap.remove_command, "Run and wait for it before `cdktf destroy large`")
+        self.output(
+            "BeforeDestroy",
+            self.bootstrap.remove_command,
+            "Run it and wait for its end before `cdktf destroy large`: it drains the nodes that Karpenter started",
+        )
 
     def _log_groups(self) -> LogGroups:
         agent = self.own.cluster.cloudwatch_agent
@@ -237,6 +241,7 @@ class LargeStack(KitStack):
                 role_arn=self.roles.system_node_role_arn,
                 volumes_key_arn=self.base.keys["volumes"].arn,
                 after=(*self.roles.system_node_ready, *cluster.ready, *network_addons.ready),
+                tags=self.tags,
             ),
         )
         pods = Pods(
@@ -316,7 +321,9 @@ class LargeStack(KitStack):
             emf_log_group=self.metrics_log_group,
         )
 
-    def _runtime(self) -> RuntimeRelease:
+    def _runtime(self) -> RuntimeRelease | None:
+        if self.own.chart_archive is None:
+            return None
         repository = release_repository(self.settings, self.site, RUNTIME)
         image = RuntimeImage(repository=repository.url, tag=self.own.image_tag, digest=self.own.image_digest)
         more = {} if self.edge is None else {"targetGroupBinding": {"targetGroupARN": self.edge.target_group_arn}}

@@ -49,7 +49,10 @@ BAD = [
     ("large.budget.monthly_usd=100", "USD"),
     ("small.endpoint.image.tag=latest", "latest"),
     ("small.endpoint.mode=serverless", "GPU"),
-    ("small.deployment.target=meta/llama; small.endpoint.weights.source=hub", "NAT"),
+    (
+        "small.deployment.target=meta/llama; small.endpoint={weights: {source: hub}, image: {container: vllm}}",
+        "network.nat",
+    ),
     ("state.backend=s3", "bootstrap"),
     ("small.endpoint.rollout.strategy=CANARY; small.endpoint.autoscaling.min_instances=1", "CANARY"),
     ("large.pools=[{ami_alias: 'al2023@latest'}]", "pinned"),

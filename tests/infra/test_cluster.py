@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from cluster_doubles import CLUSTER_NAME, build_cluster, cluster_stack, depends_on
@@ -85,12 +83,12 @@ def test_every_log_of_the_control_plane_goes_to_a_group_made_before():
     stack = cluster_stack()
     cluster = stack.only("aws_eks_cluster")
     assert len(cluster["enabled_cluster_log_types"]) == 5
-    awaited = [stack_group for stack_group in stack.all("aws_cloudwatch_log_group")]
-    [group] = [found for found in awaited if found["name"] == f"/aws/eks/{cluster['name']}/cluster"]
+    name = f"/aws/eks/{cluster['name']}/cluster"
+    [group] = [found for found in stack.all("aws_cloudwatch_log_group") if found["name"] == name]
     assert (group.kind, group.id) in depends_on(stack, cluster)
 
 
-def test_cluster_outlives_its_role_s_rights_never():
+def test_cluster_goes_before_the_rights_of_its_role():
     """The cluster waits for everything that gives its role rights, so that it is deleted before it loses them."""
     stack = cluster_stack()
     cluster = stack.only("aws_eks_cluster")
@@ -275,4 +273,3 @@ def test_names_fit_iam():
         for found in cluster_stack().all(kind):
             if found["name"].startswith(SITE.name):
                 assert len(found["name"]) - len(SITE.name) + 32 <= 64, found["name"]
-    assert json.dumps(cluster_stack().document)

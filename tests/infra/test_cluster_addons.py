@@ -6,7 +6,7 @@ import json
 
 from cluster_doubles import CLUSTER_NAME, build_cluster, cluster_stack, depends_on
 from infra.constructs.cluster_addons import EMF_ENDPOINT, cloudwatch_values
-from infra.settings.cluster import ClusterSettings, CloudWatchAgentSettings
+from infra.settings.cluster import CloudWatchAgentSettings, ClusterSettings
 from infra_doubles import SITE, synthesize
 
 BEFORE_NODES = {"vpc-cni", "kube-proxy", "eks-pod-identity-agent"}

@@ -57,21 +57,21 @@ def test_version_is_refused_on_the_day_its_support_ends():
 @pytest.mark.parametrize("version", ["1.32", "1.33"])
 def test_reason_permits_a_version_in_extended_support(version):
     """A version out of standard support passes with a reason only."""
-    with pytest.raises(ConfigError, match="allowed are 1.34, 1.35, 1.36"):
+    with pytest.raises(ConfigError, match=r"allowed are 1\.34, 1\.35, 1\.36"):
         check_version(version, TODAY)
     check_version(version, TODAY, "the device plugin is not certified for 1.34 yet")
 
 
 def test_nothing_permits_a_version_without_any_support():
     """EKS creates no cluster of a version out of extended support, whatever the reason."""
-    with pytest.raises(ConfigError, match="all support of EKS 1.31 ended on 2026-11-26"):
+    with pytest.raises(ConfigError, match=r"all support of EKS 1\.31 ended on 2026-11-26"):
         check_version("1.31", TODAY, "we like it")
 
 
 @pytest.mark.parametrize(("version", "today"), [("1.99", TODAY), ("1.36", date(2026, 6, 1)), ("1.3", TODAY)])
 def test_unknown_version_is_refused(version, today):
     """A version that EKS does not have, or did not have yet, is refused with the allowed ones named."""
-    with pytest.raises(ConfigError, match="EKS has no version .*allowed are 1.3"):
+    with pytest.raises(ConfigError, match=r"EKS has no version .*allowed are 1\.3"):
         check_version(version, today)
 
 

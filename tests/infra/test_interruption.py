@@ -8,6 +8,7 @@ import pytest
 
 from cluster_doubles import CLUSTER_NAME, cluster_stack, depends_on
 from infra.constructs.interruption import EVENTS, Interruption, InterruptionProps
+from infra.framework import aws
 from infra_doubles import SITE, synthesize
 
 DETAIL_TYPES = {
@@ -84,16 +85,16 @@ def test_notices_are_short_lived_and_encrypted():
 
 def test_name_of_the_queue_is_what_karpenter_is_told():
     """D6: the output is the queue's name, not its URL or ARN."""
-    names = []
 
     def build(stack):
-        names.append(Interruption(stack, "I", InterruptionProps(site=SITE, cluster_name=CLUSTER_NAME)).queue_name)
+        interruption = Interruption(stack, "I", InterruptionProps(site=SITE, cluster_name=CLUSTER_NAME))
+        aws.SsmParameter(stack, "Told", name="told", type="String", value=interruption.queue_name)
 
     stack = synthesize(build)
-    queue = stack.only("aws_sqs_queue")
-    assert queue["name"] == SITE.named("interruption")
-    [name] = names
-    assert isinstance(name, str)
+    told = stack.only("aws_ssm_parameter")["value"]
+    assert stack.follow(told).id == stack.only("aws_sqs_queue").id
+    assert told.endswith(".name}")
+    assert stack.only("aws_sqs_queue")["name"] == SITE.named("interruption")
 
 
 def test_two_clusters_have_two_queues():

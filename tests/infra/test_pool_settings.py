@@ -161,7 +161,7 @@ def test_nodes_limit_what_the_budget_allows():
 
 
 def test_max_nodes_serves_regions_without_a_price():
-    """Where the table has no price the budget cannot be turned into nodes: max_nodes can, and its absence is refused."""
+    """Where the table has no price a budget says nothing about nodes: max_nodes does, and its absence is refused."""
     pool = PoolSettings(instance_types=("g5.xlarge", "g5.2xlarge"))
     with pytest.raises(ConfigError, match="max_nodes"):
         pool_limits(pool, region="eu-west-1", budget_usd=10_000)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from eagle3.errors import ConfigError
-from infra.rehearsal.provider import reading, reading_provider, schema
+from infra.rehearsal.provider import open_types, reading, reading_provider, schema
 from infra.rehearsal.provider.schema import Block
 
 PACKAGES = {"cdktf": "cdktf_cdktf_provider_aws", "cdktn": "cdktn_provider_aws"}
@@ -75,7 +75,7 @@ class Bindings:
             return reading_provider.read_provider(javascript)
         type_, body = reading.read_module(javascript)
         assert type_ == name.removeprefix(_DATA), f"the module of {name} holds {type_}"
-        return body
+        return open_types.closed(name, body)
 
     def _texts(self, modules: Iterable[str]) -> dict[str, str]:
         """Compiled text of modules, by their Python names."""
@@ -95,10 +95,11 @@ class Bindings:
 
     @cached_property
     def _key(self) -> str:
-        sources = "".join(
-            Path(module.__file__ or "").read_text("utf-8") for module in (reading, reading_provider, schema)
-        )
-        return f"{self.package}-{version(self.package)}-{hashlib.sha256(sources.encode()).hexdigest()[:12]}"
+        sources = [
+            Path(module.__file__ or "").read_bytes() for module in (reading, reading_provider, open_types, schema)
+        ]
+        digest = hashlib.sha256(b"".join(sources)).hexdigest()[:12]
+        return f"{self.package}-{version(self.package)}-{digest}"
 
     def _kept(self, name: str) -> Any:
         path = self.cache / self._key / f"{name}.json"

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from infra.rehearsal.provider import names
-from infra.rehearsal.provider.adapter import Adapter, PartlyMadeError, Recorded
+from infra.rehearsal.provider.adapter import PartlyMadeError, Recorded
 from infra.rehearsal.provider.cloud import AWS_ERRORS, Cloud, is_unimplemented
 from infra.rehearsal.provider.planning import settle
 from infra.rehearsal.provider.registry import Registry, recorded
 from infra.rehearsal.provider.report import Entry, Report
+from infra.rehearsal.provider.running import MadeAdapter, UnfinishedError
 from infra.rehearsal.provider.schema import Block
 from infra.rehearsal.provider.wire import plain
 
@@ -53,7 +54,7 @@ class Changes:
             outputs = adapter.create(self.cloud, plain(named))
         except PartlyMadeError as error:
             outputs, failure = error.outputs, error.cause
-        except AWS_ERRORS as error:
+        except (*AWS_ERRORS, UnfinishedError) as error:
             if not is_unimplemented(error):
                 return Outcome(state=None, mark=MADE, error=error)
             reason = f"the local AWS answered: {error}"
@@ -72,27 +73,29 @@ class Changes:
     def update(self, type_: str, block: Block, prior: Values, planned: Values, mark: bytes) -> Outcome:
         """Change a resource in place."""
         outputs: Mapping[str, Any] = {}
+        adapter, reason = self.registry.adapter(type_), self._why(type_, mark)
         if mark != RECORDED:
             try:
-                outputs = self._adapter(type_).update(self.cloud, plain(prior), plain(planned))
-            except AWS_ERRORS as error:
+                outputs = adapter.update(self.cloud, plain(prior), plain(planned))
+            except (*AWS_ERRORS, UnfinishedError) as error:
                 return Outcome(state=prior, mark=mark, error=error)
+            if isinstance(adapter, MadeAdapter):
+                changed = frozenset(name for name in planned if planned[name] != prior.get(name))
+                left = adapter.uncovered(changed)
+                reason = f"its adapter does not change {', '.join(sorted(left))}" if left else None
         state = settle(block, planned, {**plain(prior), **outputs})
-        self._note(type_, state, "update", self._why(type_, mark))
+        self._note(type_, state, "update", reason)
         return Outcome(state=state, mark=mark)
 
     def delete(self, type_: str, state: Values, mark: bytes) -> Outcome:
         """Remove a resource."""
         if mark != RECORDED:
             try:
-                self._adapter(type_).delete(self.cloud, plain(state))
+                self.registry.adapter(type_).delete(self.cloud, plain(state))
             except AWS_ERRORS as error:
                 return Outcome(state=state, mark=mark, error=error)
         self._note(type_, state, "delete", self._why(type_, mark))
         return Outcome(state=None, mark=mark)
-
-    def _adapter(self, type_: str) -> Adapter:
-        return self.registry.adapter(type_)
 
     def _why(self, type_: str, mark: bytes) -> str | None:
         if mark != RECORDED:

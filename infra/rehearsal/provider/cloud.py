@@ -23,6 +23,8 @@ from infra.rehearsal.provider import shapes
 
 ENDPOINT = "AWS_ENDPOINT_URL"
 _BUSY = ("DependencyViolation", "DeleteConflict", "ResourceInUse", "InUse", "OperationAborted", "Conflict")
+_MISSING = ("NotFound", "NoSuch", "NonExistent", "DoesNotExist", "NotExist")
+_UNIMPLEMENTED = ("not been implemented", "not yet implemented", "notimplemented", "unknownoperation")
 _RETRY_S = 6.0
 
 
@@ -126,18 +128,18 @@ def cloud_at(endpoint: str | None, region: str) -> Cloud:
 
 def is_missing(error: Exception) -> bool:
     """Whether an error says that the resource is not there."""
-    code = error_code(error)
-    words = ("NotFound", "NoSuch", "NonExistent", "DoesNotExist", "Unknown", "NotExist")
-    return any(word in code for word in words) or code in ("404", "ResourceNotFoundException")
+    code, text = error_code(error), str(error).lower()
+    if code in ("ValidationException", "ValidationError"):  # SageMaker and others say it in words only
+        return "could not find" in text or "does not exist" in text
+    return code == "404" or any(word in code for word in _MISSING)
 
 
 def is_unimplemented(error: Exception) -> bool:
     """Whether the local AWS does not know the operation at all."""
     if not isinstance(error, ClientError):
-        return isinstance(error, NotImplementedError)
-    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-    text = str(error)
-    return status == 501 or "not been implemented" in text or "not yet implemented" in text or "NotImplemented" in text
+        return False
+    status, text = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode"), str(error).lower()
+    return status == 501 or any(word in text for word in _UNIMPLEMENTED)
 
 
 def error_code(error: Exception) -> str:

@@ -27,4 +27,7 @@ def settled(block: Block, planned: Mapping[str, Any], token: Callable[[], str]) 
             state[name] = (given if isinstance(given, str) else "terraform-") + token()
         if is_unknown(state.get(prefix)):
             state[prefix] = None
+    own = block.attributes.get("name")
+    if own is not None and own.optional and is_unknown(state.get("name")):
+        state["name"] = "terraform-" + token()
     return state

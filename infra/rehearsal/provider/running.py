@@ -17,7 +17,7 @@ from infra.rehearsal.provider.adapter import Call, Made, PartlyMadeError, Record
 from infra.rehearsal.provider.cloud import AWS_ERRORS, Cloud, is_missing
 from infra.rehearsal.provider.templates import State, extract, fill_templates
 
-_NOTHING = (None, "", [], {})
+_NOTHING: tuple[object, ...] = (None, "", [], {})
 
 
 class UnfinishedError(Exception):
@@ -58,6 +58,13 @@ class MadeAdapter:
         state["id"] = prior["id"]
         self._steps(cloud, self.made.update, changed, prior, state)
         return self._outputs(cloud, state, {})
+
+    def uncovered(self, changed: frozenset[str]) -> frozenset[str]:
+        """Of the changed attributes, those that no step of an update brings to the local AWS."""
+        if any(not isinstance(step, Call) or not step.when for step in self.made.update):
+            return frozenset()
+        reached = {name for step in self.made.update if isinstance(step, Call) for name in step.when}
+        return changed - reached - {"tags", "tags_all", "timeouts", *self.made.volatile}
 
     def delete(self, cloud: Cloud, state: State) -> None:
         if self.made.before_delete is not None:

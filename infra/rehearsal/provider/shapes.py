@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_TAG_MEMBERS = frozenset({"tags", "taglist", "tagset"})
+_TAG_MEMBERS = frozenset({"tags", "taglist", "tagslist", "tagset"})
 
 
 @dataclass(frozen=True, slots=True)

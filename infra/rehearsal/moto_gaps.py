@@ -1,0 +1,65 @@
+"""Where `moto` refuses what AWS takes, closed inside the process of the local AWS.
+
+Each gap is closed for every provider alike. Knows internals of moto, and nothing of our stacks. Invariant: nothing is
+allowed here that AWS refuses for the shape of a request; what rights a caller has is no subject of a rehearsal.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import botocore.session
+
+
+def close_gaps() -> None:
+    """Close them all; before the first request."""
+    _take_current_instance_types(importlib.import_module("moto.sagemaker.models"))
+    _skip_bucket_policies(importlib.import_module("moto.s3.models"), importlib.import_module("moto.iam.access_control"))
+    _delete_network_acls(importlib.import_module("moto.ec2.models.vpcs"))
+    _build_without_source(importlib.import_module("moto.codebuild.responses"))
+
+
+def _take_current_instance_types(models: Any) -> None:
+    """Endpoints take the instance types that the AWS SDK lists: moto's own table ends before ml.g5."""
+    service = botocore.session.Session().get_service_model("sagemaker")
+    types = frozenset(service.shape_for("ProductionVariantInstanceType").enum)
+
+    def validate_instance_type(self: Any, instance_type: str) -> None:
+        if instance_type not in types:
+            raise models.ValidationError(message=f"Value '{instance_type}' at 'instanceType' is no instance type")
+
+    models.FakeEndpointConfig.validate_instance_type = validate_instance_type
+
+
+def _skip_bucket_policies(models: Any, access_control: Any) -> None:
+    """Objects are put whatever the bucket's policy: moto takes a denial whose condition does not hold for one."""
+
+    def get_permission(self: Any, action: str, resource: str) -> Any:
+        return access_control.PermissionResult.NEUTRAL
+
+    models.FakeBucket.get_permission = get_permission
+
+
+def _delete_network_acls(models: Any) -> None:
+    """A VPC takes its default network ACL with it."""
+    delete = models.VPCBackend.delete_vpc
+
+    def delete_vpc(self: Any, vpc_id: str) -> Any:
+        deleted = delete(self, vpc_id)
+        for acl in [acl for acl in self.network_acls.values() if acl.vpc_id == vpc_id]:
+            del self.network_acls[acl.id]
+        return deleted
+
+    models.VPCBackend.delete_vpc = delete_vpc
+
+
+def _build_without_source(responses: Any) -> None:
+    """Projects of the types NO_SOURCE and CODEPIPELINE need no location."""
+    validate = responses._validate_required_params_source
+
+    def validate_source(source: dict[str, Any]) -> None:
+        unplaced = source.get("type") in ("NO_SOURCE", "CODEPIPELINE")
+        validate({"location": "-", **source} if unplaced else source)
+
+    responses._validate_required_params_source = validate_source
