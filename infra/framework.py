@@ -27,6 +27,10 @@ from eagle3.errors import ConfigError
 
 FRAMEWORKS = {"cdktf": "cdktf_cdktf_provider_aws", "cdktn": "cdktn_provider_aws"}
 
+PROVIDER_VERSION = "6.69.1"
+"""Release of hashicorp/aws that Terraform installs, under either framework: that of cdktn's bindings. cdktf's last ones
+were made from 6.25.0, which refuses SageMaker's machine image for CUDA 13; every argument of theirs is in both."""
+
 # The one place that reads it: which packages to import cannot be passed in, since importing comes first.
 FRAMEWORK = os.environ.get("EAGLE3KIT_FRAMEWORK", "cdktf")
 if FRAMEWORK not in FRAMEWORKS:

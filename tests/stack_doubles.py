@@ -41,14 +41,14 @@ VARIANTS = {
     "small serverless": (
         "small",
         "dev",
-        "small.endpoint={mode: serverless}; small.deployment={device: cpu}",
+        "small.endpoint={mode: serverless}",
     ),
     "medium on vllm": (
         "medium",
         "dev",
         "medium.endpoint.image={container: vllm}; medium.endpoint.data_capture_percent=10;"
         "medium.endpoint.weights={source: s3, s3_prefix: models/llama/}; medium.endpoint.rollout.strategy=LINEAR;"
-        "medium.deployment={device: cuda, dtype: bfloat16, target: target, draft: draft, engine: {tensor_parallel: 4}}",
+        "medium.deployment={target: target, draft: draft, engine: {tensor_parallel: 4}}",
     ),
     "prod large": ("large", "prod", ""),
 }

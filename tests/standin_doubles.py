@@ -79,13 +79,6 @@ class Workplace:
         assert done.returncode == expect, f"terraform {' '.join(arguments)}: {done.returncode}\n{text}"
         return text
 
-    def plan(self) -> tuple[int, str]:
-        """Exit code of a plan (0: nothing to change, 2: changes) and what it wrote."""
-        text = self.run("plan", "-out=plan", "-input=false")
-        shown = json.loads(self.run("show", "-json", "plan"))
-        changes = [each for each in shown.get("resource_changes", []) if each["change"]["actions"] != ["no-op"]]
-        return (2 if changes else 0), text
-
     def report(self) -> list[Entry]:
         """What the provider wrote down."""
         return read_report(self.folder / "report.jsonl")

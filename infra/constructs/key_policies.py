@@ -147,19 +147,31 @@ def _volumes(site: Site) -> list[Statement]:
 
 
 def _notifications(site: Site) -> list[Statement]:
-    """Encrypted topics and queues: the services that publish to them need the key themselves."""
+    """Encrypted topics and queues: the services that publish to them need the key themselves.
+
+    EventBridge names no source account to the key of a topic, and would be refused without a word (SNS developer guide,
+    encrypted topics): what ties its statements to the account is the topic or queue, which the data is encrypted for.
+    """
+    rules = "events.amazonaws.com"
     return [
         Statement(
             sid="Publishers",
             actions=_PUBLISH,
-            services=[
-                "cloudwatch.amazonaws.com",
-                "events.amazonaws.com",
-                "budgets.amazonaws.com",
-                "cloudtrail.amazonaws.com",
-            ],
+            services=["cloudwatch.amazonaws.com", "budgets.amazonaws.com", "cloudtrail.amazonaws.com"],
             conditions={"StringEquals": {"aws:SourceAccount": site.account_id}},
-        )
+        ),
+        Statement(
+            sid="RulesToTopics",
+            actions=_PUBLISH,
+            services=[rules],
+            conditions={"ArnLike": {"kms:EncryptionContext:aws:sns:topicArn": site.arn("sns", "*")}},
+        ),
+        Statement(
+            sid="RulesToQueues",
+            actions=_PUBLISH,
+            services=[rules],
+            conditions={"ArnLike": {"kms:EncryptionContext:aws:sqs:arn": site.arn("sqs", "*")}},
+        ),
     ]
 
 

@@ -14,7 +14,8 @@ from infra.framework import Construct, aws
 from infra.policy import Statement, policy_document
 from infra.site import Site
 
-PUBLISHERS = ("cloudwatch.amazonaws.com", "events.amazonaws.com", "budgets.amazonaws.com")
+EVENTS = "events.amazonaws.com"
+PUBLISHERS = ("cloudwatch.amazonaws.com", EVENTS, "budgets.amazonaws.com")
 """Services that publish; the key's policy must name each of them."""
 
 
@@ -65,9 +66,12 @@ def _topic_policy(site: Site, topic_arn: str) -> str:
                 sid="ServicesOfThisAccountPublish",
                 actions=["sns:Publish"],
                 resources=[topic_arn],
-                services=PUBLISHERS,
+                services=[service for service in PUBLISHERS if service != EVENTS],
                 conditions={"StringEquals": account},
             ),
+            # EventBridge fills in no condition keys when it publishes to a topic, so a condition would shut it out; the
+            # key's policy binds it to this account (EventBridge user guide, permissions for SNS).
+            Statement(sid="RulesPublish", actions=["sns:Publish"], resources=[topic_arn], services=[EVENTS]),
             Statement(
                 sid="OwnerManages",
                 actions=[

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from infra.cost_tags import cost_tags
-from infra.framework import Output, S3Backend, Stack, aws
+from infra.framework import PROVIDER_VERSION, Output, S3Backend, Stack, aws
 from infra.settings.budget import BudgetSettings
 from infra.settings.root import Settings
 from infra.site import Site
@@ -40,6 +40,7 @@ class KitStack(Stack):
         )
         self.tags = cost_tags(self.site, budget, environment=settings.environment, stack=id)
         self._provider("Aws", region=settings.region)
+        self.add_override("terraform.required_providers.aws.version", PROVIDER_VERSION)
 
     def edge_provider(self) -> Any:
         """A provider in us-east-1, where CloudFront's firewall, certificates and metrics live."""

@@ -78,6 +78,8 @@ class Foundation:
                 key_arn=self.keys["data"].arn,
                 log_bucket=self.access_logs.writable_name,
                 noncurrent_days=settings.model_bucket_days,
+                # A cluster's bootstrap starts when its plan is written to the bucket.
+                events=props.cluster_name is not None,
                 force_destroy=settings.destroy_data,
             ),
         )

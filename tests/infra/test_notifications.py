@@ -18,10 +18,15 @@ def test_only_services_of_this_account_publish():
         for statement in policy.policy()
         if statement["Effect"] == "Allow" and "sns:Publish" in statement["Action"]
     ]
-    [statement] = publishing
-    assert statement["Principal"] == {"Service": list(PUBLISHERS)}
-    assert statement["Condition"] == {"StringEquals": {"aws:SourceAccount": SITE.account_id}}
-    assert stack.follow(statement["Resource"]) == topic
+    named = {"cloudwatch.amazonaws.com", "budgets.amazonaws.com"}
+    [bound] = [statement for statement in publishing if "Condition" in statement]
+    assert set(bound["Principal"]["Service"]) == named
+    assert bound["Condition"] == {"StringEquals": {"aws:SourceAccount": SITE.account_id}}
+    # EventBridge sends no condition keys along: bound by the key instead.
+    [rules] = [statement for statement in publishing if "Condition" not in statement]
+    assert rules["Principal"] == {"Service": "events.amazonaws.com"}
+    assert named | {"events.amazonaws.com"} == set(PUBLISHERS)
+    assert all(stack.follow(statement["Resource"]) == topic for statement in publishing)
 
 
 def test_plain_text_is_refused():
@@ -33,6 +38,10 @@ def test_plain_text_is_refused():
     assert deny["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
 
 
+def _listed(value):
+    return [value] if isinstance(value, str) else value
+
+
 def test_key_lets_every_publisher_in():
     """Topic → key: each service that the topic admits may use the key too, or its messages would vanish."""
     stack = operations()
@@ -42,7 +51,7 @@ def test_key_lets_every_publisher_in():
         service
         for statement in key.policy()
         if {"kms:Decrypt", "kms:GenerateDataKey*"} <= set(statement["Action"])
-        for service in statement["Principal"].get("Service", [])
+        for service in _listed(statement["Principal"].get("Service", []))
     }
     assert set(PUBLISHERS) <= services
 

@@ -375,3 +375,31 @@ def test_small_has_neither_nat_nor_edge():
     """What is cheap by default: no NAT gateway, no CloudFront, no load balancer."""
     kinds = stack("small").kinds() | stack("large").kinds()
     assert not kinds & {"aws_nat_gateway", "aws_cloudfront_distribution", "aws_lb"}
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_bucket_tells_eventbridge_of_the_plan(name):
+    """A rule that waits for an object of a bucket is told of it: the bucket sends its changes to EventBridge."""
+    found = variant(name)
+    rules = [rule for rule in found.all("aws_cloudwatch_event_rule") if '"aws.s3"' in rule["event_pattern"]]
+    assert rules
+    for rule in rules:
+        bucket = found.follow(rule["event_pattern"])
+        [told] = [one for one in found.all("aws_s3_bucket_notification") if bucket in found.references(one["bucket"])]
+        assert told["eventbridge"] is True
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_failed_bootstrap_reaches_the_topic(name):
+    """The rule for failed builds publishes to the alarms' topic, which lets EventBridge in without a condition."""
+    found = variant(name)
+    [target] = [
+        one
+        for one in found.all("aws_cloudwatch_event_target")
+        if any(other.kind == "aws_sns_topic" for other in found.references(one["arn"]))
+    ]
+    topic = found.follow(target["arn"])
+    [policy] = [one for one in found.all("aws_sns_topic_policy") if found.follow(one["arn"]) == topic]
+    [rules] = [one for one in policy.policy() if "events.amazonaws.com" in listed(one["Principal"].get("Service", []))]
+    assert "Condition" not in rules
+    assert lets_in(topic_key(found, target["arn"]).policy(), "events.amazonaws.com", "kms:Decrypt")

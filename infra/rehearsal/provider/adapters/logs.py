@@ -74,7 +74,7 @@ RESOURCES = {
         found="Trail",
         outputs={"arn": "TrailARN", "home_region": "HomeRegion"},
         update=[
-            fill("update_trail", omit=["TagsList"]),
+            fill("update_trail"),
             _switch,
             _SELECT,
             call("add_tags", ResourceId="{id}", TagsList="{tags_all}", when=["tags_all"]),
