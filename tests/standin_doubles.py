@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import httpx
 from moto.server import ThreadedMotoServer
 
 from infra.rehearsal.provider.install import cli_configuration, install
@@ -25,11 +26,14 @@ TERRAFORM = shutil.which("terraform")
 @contextmanager
 def local_aws() -> Iterator[str]:
     """The URL of a local AWS that holds nothing yet."""
-    server = ThreadedMotoServer(port=0, verbose=False)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
-    host, port = server.get_host_and_port()
+    _, port = server.get_host_and_port()
+    url = f"http://127.0.0.1:{port}"
     try:
-        yield f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
+        # What it holds belongs to the process, not to the server: an earlier one's is still there.
+        httpx.post(f"{url}/moto-api/reset").raise_for_status()
+        yield url
     finally:
         server.stop()
 

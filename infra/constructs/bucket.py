@@ -85,7 +85,7 @@ class SecureBucket(Construct):
         self._bucket = bucket
         self._close(props)
         self._encrypt(props)
-        self._lifecycle(props)
+        versioning = self._lifecycle(props)
         policy = self._policy(props)
         if props.log_bucket is not None:
             aws.S3BucketLoggingA(
@@ -102,6 +102,8 @@ class SecureBucket(Construct):
         """Token."""
         self.arn: str = bucket.arn
         """Token."""
+        self.versioned_name: str = versioning.bucket
+        """The name again, known once it keeps versions: for whoever needs the version of what is put there."""
         self.domain_name: str = bucket.bucket_domain_name
         """Token; what CloudFront calls the bucket of its log."""
         self.writable_name: str = policy.bucket
@@ -148,7 +150,7 @@ class SecureBucket(Construct):
             ],
         )
 
-    def _lifecycle(self, props: SecureBucketProps) -> None:
+    def _lifecycle(self, props: SecureBucketProps) -> Any:
         versioning = aws.S3BucketVersioningA(
             self, "Versioning", bucket=self._bucket.id, versioning_configuration={"status": "Enabled"}
         )
@@ -193,6 +195,7 @@ class SecureBucket(Construct):
             # Rules for old versions are made for a bucket that has versions.
             depends_on=[versioning],
         )
+        return versioning
 
     def _policy(self, props: SecureBucketProps) -> Any:
         arn = bucket_arn(props.site, props.suffix)

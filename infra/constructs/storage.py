@@ -61,6 +61,8 @@ class ModelBucket(Construct):
         )
         self.name: str = bucket.name
         """Token."""
+        self.versioned_name: str = bucket.versioned_name
+        """Token, known once the bucket keeps versions."""
         self.arn: str = bucket.arn
         """Token."""
 

@@ -21,7 +21,7 @@ _SOURCE = re.compile(r"^\s*(on \S+\.json line \d+|\d+:)")
 # What the cdktf command line says after the messages of Terraform.
 _END = re.compile(r"^\s*(\d+ Stacks? |Invoking Terraform CLI failed|\(exit code )")
 _LONGEST = 500
-_SYNTH_ERROR = re.compile(r"^\s*(?:\[.*?\]\s*)?eagle3-kit: (?P<text>.*)$")
+_REFUSAL = re.compile(r"^\s*eagle3-kit: (?P<text>.*)$")
 
 
 class RehearsalError(Eagle3Error):
@@ -53,7 +53,7 @@ def first_error(lines: Iterable[str]) -> Diagnostic | None:
     resource: str | None = None
     for raw in lines:
         line = plain(raw.strip())
-        found = _ERROR.match(line) or _SYNTH_ERROR.match(line)
+        found = _ERROR.match(line)
         if found is not None:
             if text:
                 break
@@ -66,6 +66,11 @@ def first_error(lines: Iterable[str]) -> Diagnostic | None:
             text.append(line.strip())
     said = " ".join(" ".join(text).split())
     return Diagnostic(text=shortened(said), resource=resource) if said else None
+
+
+def refusal(lines: Iterable[str]) -> str | None:
+    """What the app says when it refuses its settings; None if it does not."""
+    return next((found["text"] for line in lines if (found := _REFUSAL.match(plain(line))) is not None), None)
 
 
 def shortened(text: str) -> str:

@@ -17,6 +17,8 @@ def close_gaps() -> None:
     _take_current_instance_types(importlib.import_module("moto.sagemaker.models"))
     _skip_bucket_policies(importlib.import_module("moto.s3.models"), importlib.import_module("moto.iam.access_control"))
     _delete_network_acls(importlib.import_module("moto.ec2.models.vpcs"))
+    _delete_nat_interfaces(importlib.import_module("moto.ec2.models.nat_gateways"))
+    _know_certificates(importlib.import_module("moto.elbv2.models"))
     _build_without_source(importlib.import_module("moto.codebuild.responses"))
 
 
@@ -52,6 +54,31 @@ def _delete_network_acls(models: Any) -> None:
         return deleted
 
     models.VPCBackend.delete_vpc = delete_vpc
+
+
+def _delete_nat_interfaces(models: Any) -> None:
+    """A NAT gateway takes its network interface with it."""
+    delete = models.NatGatewayBackend.delete_nat_gateway
+
+    def delete_nat_gateway(self: Any, nat_gateway_id: str) -> Any:
+        deleted = delete(self, nat_gateway_id)
+        self.enis.pop(deleted._eni.id, None)
+        return deleted
+
+    models.NatGatewayBackend.delete_nat_gateway = delete_nat_gateway
+
+
+def _know_certificates(models: Any) -> None:
+    """Listeners take the certificates that settings name: they are made before a stack, and outside of it."""
+
+    def register_certificate(**kwargs: Any) -> None:
+        return None
+
+    def certificate_exists(self: Any, certificate_arn: str) -> bool:
+        return True
+
+    models.register_certificate = register_certificate
+    models.ELBv2Backend._certificate_exists = certificate_exists
 
 
 def _build_without_source(responses: Any) -> None:

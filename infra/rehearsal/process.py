@@ -95,7 +95,7 @@ class Commands:
 
 
 def _lines(process: subprocess.Popen[bytes], left_s: Callable[[], float]) -> Iterator[str]:
-    """Lines of a command until it closes its output; TimeoutError when no time is left."""
+    """Lines of a command until it closes its output or ends; TimeoutError when no time is left."""
     assert process.stdout is not None, "the output is a pipe"
     rest = b""
     with selectors.DefaultSelector() as selector, process.stdout as pipe:
@@ -104,6 +104,8 @@ def _lines(process: subprocess.Popen[bytes], left_s: Callable[[], float]) -> Ite
             if (wait_s := left_s()) <= 0:
                 raise TimeoutError
             if not selector.select(min(wait_s, 0.5)):
+                if process.poll() is not None:
+                    break  # it left something behind that keeps the pipe open
                 continue
             chunk = os.read(pipe.fileno(), _CHUNK)
             *whole, rest = (rest + chunk).split(b"\n")

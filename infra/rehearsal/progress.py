@@ -9,7 +9,7 @@ from typing import NoReturn, TextIO
 
 from tqdm import tqdm
 
-from infra.rehearsal.failure import RehearsalError
+from eagle3.errors import Eagle3Error
 
 
 class Progress:
@@ -24,7 +24,7 @@ class Progress:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Time a phase and show it; a RehearsalError that passes through shows as `failed`."""
+        """Time a phase and show it; an error of the rehearsal or of its input shows as `failed`."""
         start_s = self._clock()
         terminal = self._stream.isatty()
         bar: tqdm[NoReturn] = tqdm(desc=name, unit="resource", file=self._stream, disable=not terminal, leave=False)
@@ -32,7 +32,7 @@ class Progress:
         outcome = "done"
         try:
             yield
-        except RehearsalError:
+        except Eagle3Error:
             outcome = "failed"
             raise
         except BaseException:

@@ -73,22 +73,24 @@ def choose_provider(
 ) -> ProviderSource:
     """The real provider if it was asked for, or can be had; else the stand-in."""
     if choice == "stand-in":
-        return _stand_in(place, tools.platform, install_stand_in, None)
+        return _stand_in(wanted, place, tools.platform, install_stand_in, None)
     try:
         return _downloaded(wanted, tools=tools, place=place, commands=commands, environ=environ)
     except RehearsalError as error:
         if choice == "real":
             raise RehearsalError(f"the real provider cannot be had: {error}; try --provider stand-in") from error
     note = f"hashicorp/aws {wanted} cannot be downloaded here"
-    return _stand_in(place, tools.platform, install_stand_in, note)
+    return _stand_in(wanted, place, tools.platform, install_stand_in, note)
 
 
 def _stand_in(
-    place: Workplace, platform: str, install: Callable[[Path, Path], object], note: str | None
+    wanted: str, place: Workplace, platform: str, install: Callable[[Path, Path], object], note: str | None
 ) -> ProviderSource:
     mirror = place.folder / "provider"
     install(mirror, Path(sys.executable))
     [version] = _versions(mirror, platform)
+    if version != wanted:
+        note = "; ".join(text for text in (note, f"the stack pins {wanted}, the bindings know {version}") if text)
     return ProviderSource(kind="stand-in", version=version, mirror=mirror, note=note)
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.rehearsal.failure import RehearsalError, failed, plain
+from eagle3.errors import ConfigError
+from infra.rehearsal.failure import RehearsalError, failed, plain, refusal
 from infra.rehearsal.graph import find_cycle
 from infra.rehearsal.process import Commands, Finished
 from infra.rehearsal.progress import Progress
@@ -50,8 +51,10 @@ class Steps:
     environment: Mapping[str, str]
 
     def synthesize(self) -> None:
-        """`cdktf synth` of this stack only, into the rehearsal's folder."""
+        """`cdktf synth` of this stack only, into the rehearsal's folder; ConfigError if the settings are refused."""
         done = self._cdktf("synth")
+        if done.exit_code and (reason := refusal(done.lines)) is not None:
+            raise ConfigError(reason)
         if done.exit_code:
             raise failed("cdktf synth", done.lines, exit_code=done.exit_code)
         if not (self.place.stack(self.stack) / "cdk.tf.json").is_file():

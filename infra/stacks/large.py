@@ -103,7 +103,7 @@ class LargeStack(KitStack):
             ),
         ).repositories
         self.store = ArtifactStore(
-            bucket=self.base.models.name, bucket_arn=self.base.models.arn, key_arn=self.base.keys["data"].arn
+            bucket=self.base.models.versioned_name, bucket_arn=self.base.models.arn, key_arn=self.base.keys["data"].arn
         )
         self.bootstrap = self._bootstrap()
         self.cluster = self._cluster()

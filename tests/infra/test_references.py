@@ -384,7 +384,7 @@ def test_bucket_tells_eventbridge_of_the_plan(name):
     rules = [rule for rule in found.all("aws_cloudwatch_event_rule") if '"aws.s3"' in rule["event_pattern"]]
     assert rules
     for rule in rules:
-        bucket = found.follow(rule["event_pattern"])
+        bucket = found.follow(found.follow(rule["event_pattern"])["bucket"])
         [told] = [one for one in found.all("aws_s3_bucket_notification") if bucket in found.references(one["bucket"])]
         assert told["eventbridge"] is True
 
@@ -403,3 +403,13 @@ def test_failed_bootstrap_reaches_the_topic(name):
     [rules] = [one for one in policy.policy() if "events.amazonaws.com" in listed(one["Principal"].get("Service", []))]
     assert "Condition" not in rules
     assert lets_in(topic_key(found, target["arn"]).policy(), "events.amazonaws.com", "kms:Decrypt")
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_plan_is_put_into_a_bucket_that_keeps_versions_already(name):
+    """The plan names versions of objects, so each object waits for the bucket's versioning."""
+    found = variant(name)
+    objects = found.all("aws_s3_object")
+    assert len(objects) >= 7
+    for one in objects:
+        assert found.follow(one["bucket"]).kind == "aws_s3_bucket_versioning"

@@ -10,7 +10,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
 
 def test_page_is_made_from_the_schema():
-    """The page names every setting with its default; `python -m infra.settings.describe > docs/settings.md` makes it."""
+    """The page names every setting and its default; `python -m infra.settings.describe > docs/settings.md`."""
     assert PAGE.read_text(encoding="utf-8") == "\n".join(lines()) + "\n"
 
 

@@ -46,26 +46,26 @@ class Changes:
 
     def create(self, type_: str, block: Block, planned: Mapping[str, Any]) -> Outcome:
         """Make a resource."""
-        named = names.settled(block, planned, self.cloud.token)
+        named, cloud = names.settled(block, planned, self.cloud.token), self._cloud(planned)
         adapter, reason = self.registry.adapter(type_), self.registry.reason(type_)
         outputs: Mapping[str, Any]
         failure: Exception | None = None
         try:
-            outputs = adapter.create(self.cloud, plain(named))
+            outputs = adapter.create(cloud, plain(named))
         except PartlyMadeError as error:
             outputs, failure = error.outputs, error.cause
         except (*AWS_ERRORS, UnfinishedError) as error:
             if not is_unimplemented(error):
                 return Outcome(state=None, mark=MADE, error=error)
             reason = f"the local AWS answered: {error}"
-            outputs = recorded(type_, Recorded(reason=reason)).create(self.cloud, plain(named))
+            outputs = recorded(type_, Recorded(reason=reason)).create(cloud, plain(named))
         state = settle(block, named, outputs)
         self._note(type_, state, "create", reason)
         return Outcome(state=state, mark=RECORDED if reason is not None else MADE, error=failure)
 
     def find(self, type_: str, state: Values, mark: bytes) -> Values | None:
         """The state of a resource that is still there, or None."""
-        if mark == RECORDED or self.registry.adapter(type_).exists(self.cloud, plain(state)):
+        if mark == RECORDED or self.registry.adapter(type_).exists(self._cloud(state), plain(state)):
             return state
         self._note(type_, state, "gone", None)
         return None
@@ -76,7 +76,7 @@ class Changes:
         adapter, reason = self.registry.adapter(type_), self._why(type_, mark)
         if mark != RECORDED:
             try:
-                outputs = adapter.update(self.cloud, plain(prior), plain(planned))
+                outputs = adapter.update(self._cloud(prior), plain(prior), plain(planned))
             except (*AWS_ERRORS, UnfinishedError) as error:
                 return Outcome(state=prior, mark=mark, error=error)
             if isinstance(adapter, MadeAdapter):
@@ -91,11 +91,14 @@ class Changes:
         """Remove a resource."""
         if mark != RECORDED:
             try:
-                self.registry.adapter(type_).delete(self.cloud, plain(state))
+                self.registry.adapter(type_).delete(self._cloud(state), plain(state))
             except AWS_ERRORS as error:
                 return Outcome(state=state, mark=mark, error=error)
         self._note(type_, state, "delete", self._why(type_, mark))
         return Outcome(state=None, mark=mark)
+
+    def _cloud(self, values: Mapping[str, Any]) -> Cloud:
+        return self.cloud.elsewhere(values.get("region"))
 
     def _why(self, type_: str, mark: bytes) -> str | None:
         if mark != RECORDED:

@@ -38,6 +38,7 @@ class Cloud:
     partition: str = "aws"
     _clients: dict[str, Any] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _others: dict[str, Cloud] = field(default_factory=dict)
 
     @property
     def facts(self) -> dict[str, str]:
@@ -49,6 +50,15 @@ class Cloud:
     def token(self) -> str:
         """Seventeen random hexadecimal digits, as in AWS's ids."""
         return secrets.token_hex(9)[:17]
+
+    def elsewhere(self, region: Any) -> Cloud:
+        """The same account in another region; a resource may name one of its own."""
+        if not isinstance(region, str) or region == self.region:
+            return self
+        with self._lock:
+            if region not in self._others:
+                self._others[region] = Cloud(region, self.endpoint, self.account_id, self.partition)
+            return self._others[region]
 
     def client(self, service: str) -> Any:
         """boto3's client; one a service, made when first asked for."""

@@ -52,10 +52,8 @@ class MadeAdapter:
 
     def update(self, cloud: Cloud, prior: State, planned: State) -> Mapping[str, Any]:
         changed = frozenset(name for name in planned if planned[name] != prior.get(name))
-        # A computed attribute that the plan leaves open is what it was, for the calls.
-        state = {name: prior.get(name) if value is None else value for name, value in planned.items()}
-        state |= {name: None for name in changed if planned[name] is None and name not in self.made.volatile}
-        state["id"] = prior["id"]
+        kept = {name: prior.get(name) for name in self.made.volatile}
+        state = {**planned, **kept, "id": prior["id"]}
         self._steps(cloud, self.made.update, changed, prior, state)
         return self._outputs(cloud, state, {})
 

@@ -137,7 +137,7 @@ class Servicer(rpc.ProviderServicer):  # type: ignore[misc]
             return pb.ReadDataSource.Response(state=encode(None), diagnostics=[diagnostic(summary, text)])
         planned = plan_new(block, config, self._defaults).state
         try:
-            outputs = reader(self._made.cloud, plain(planned))
+            outputs = reader(self._made.cloud.elsewhere(planned.get("region")), plain(planned))
         except Exception as error:  # whatever a reader raises is shown with the data source
             return pb.ReadDataSource.Response(state=encode(None), diagnostics=[_failed("read", request, error)])
         return pb.ReadDataSource.Response(state=encode(settle(block, planned, outputs)))

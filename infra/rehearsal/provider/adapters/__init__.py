@@ -21,6 +21,7 @@ found by themselves.
 - A template is a constant or text with `{attribute}`, `{block.0.attribute}`, and the facts `{region}`, `{partition}`,
   `{account_id}`, `{dns_suffix}`. A template of one field only keeps the value's type; one that comes to None drops its
   member. A function takes the state and returns the value.
+- Where an empty block means something (`allow {}`), `blocks.request(service, shape, blocks)` writes the member.
 - `id` and `outputs` take paths (JMESPath) into the answer of `create`, or from `found` in the answer of `read`; with
   a brace they are templates.
 - `read` decides whether the resource is still there: an error like "not found", or nothing at `found`, means gone.

@@ -96,6 +96,7 @@ RESOURCES = {
         outputs={
             "arn": "arn:{partition}:s3:::{bucket}/{key}",
             "etag": _etag,
+            "version_id": "VersionId || ''",
             "server_side_encryption": "ServerSideEncryption",
             "kms_key_id": "SSEKMSKeyId",
         },
