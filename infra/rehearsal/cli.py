@@ -19,6 +19,7 @@ from infra.rehearsal.driver import Request, Surroundings, rehearse
 from infra.rehearsal.local_aws import local_aws
 from infra.rehearsal.progress import Progress
 from infra.rehearsal.provider.install import install
+from infra.rehearsal.provider.registry import collect
 
 STACKS = ("small", "medium", "large", "bootstrap")
 
@@ -39,8 +40,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--provider", choices=("auto", "real", "stand-in"), default="auto",
-        help="AWS provider: the real one, the stand-in of this project, or the real one where Terraform can download "
-        "it (default: %(default)s)",
+        help="AWS provider: the real one, the stand-in of this project, or (auto) the real one where Terraform can "
+        "download it and the local AWS has all that the stack needs (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--provider-mirror", type=Path, metavar="DIR",
@@ -98,6 +99,7 @@ def _surroundings(environ: Mapping[str, str]) -> Surroundings:
         progress=Progress(sys.stderr),
         start_aws=local_aws,
         install_stand_in=lambda folder, python: install(folder, python, framework),
+        lacking=collect().reason,
     )
 
 

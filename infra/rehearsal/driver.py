@@ -24,7 +24,7 @@ from infra.rehearsal.provider.report import read_report
 from infra.rehearsal.provider_source import Choice, ProviderSource, choose_provider, from_mirror
 from infra.rehearsal.report import RecordedOnly, Report
 from infra.rehearsal.steps import Steps
-from infra.rehearsal.synthesized import read_stack
+from infra.rehearsal.synthesized import SynthesizedStack, read_stack
 from infra.rehearsal.tools import Tools, find_tools
 from infra.rehearsal.workplace import Workplace
 
@@ -57,6 +57,8 @@ class Surroundings:
     start_aws: Callable[[TextIO, Path], AbstractContextManager[LocalAws]]
     install_stand_in: Callable[[Path, Path], object]
     """Puts the stand-in provider, run by a Python, into a mirror folder."""
+    lacking: Callable[[str], str | None]
+    """Why the local AWS cannot make a type of resource; None if it can."""
 
 
 def rehearse(request: Request, around: Surroundings) -> Report:
@@ -99,7 +101,7 @@ def _run(
         steps.synthesize()
         stack = read_stack(place.stack(request.stack))
     with progress.phase("provider"):
-        provider = _provider(request, around, stack.provider_version, tools, place, commands)
+        provider = _provider(request, around, stack, tools, place, commands)
         place.use_mirror(provider.mirror)
         stack.make_local(place.state, provider.version)
         before = cloud.inventory(stack.regions)
@@ -137,13 +139,19 @@ def _run(
 
 
 def _provider(
-    request: Request, around: Surroundings, wanted: str, tools: Tools, place: Workplace, commands: Commands
+    request: Request,
+    around: Surroundings,
+    stack: SynthesizedStack,
+    tools: Tools,
+    place: Workplace,
+    commands: Commands,
 ) -> ProviderSource:
     if request.provider_mirror is not None:
-        return from_mirror(request.provider_mirror, wanted, tools.platform)
+        return from_mirror(request.provider_mirror, stack.provider_version, tools.platform)
     return choose_provider(
         request.provider,
-        wanted,
+        stack.provider_version,
+        lacking={kind: reason for kind in stack.types if (reason := around.lacking(kind)) is not None},
         tools=tools,
         place=place,
         commands=commands,

@@ -11,6 +11,8 @@ from typing import Any
 
 import botocore.session
 
+from infra.rehearsal.moto_budgets import add_operations
+
 
 def close_gaps() -> None:
     """Close them all; before the first request."""
@@ -19,6 +21,7 @@ def close_gaps() -> None:
     _delete_network_acls(importlib.import_module("moto.ec2.models.vpcs"))
     _delete_nat_interfaces(importlib.import_module("moto.ec2.models.nat_gateways"))
     _know_certificates(importlib.import_module("moto.elbv2.models"))
+    add_operations(importlib.import_module("moto.budgets.responses"))
     _build_without_source(importlib.import_module("moto.codebuild.responses"))
 
 

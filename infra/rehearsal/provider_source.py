@@ -65,15 +65,23 @@ def choose_provider(
     choice: Choice,
     wanted: str,
     *,
+    lacking: Mapping[str, str],
     tools: Tools,
     place: Workplace,
     commands: Commands,
     environ: Mapping[str, str],
     install_stand_in: Callable[[Path, Path], object],
 ) -> ProviderSource:
-    """The real provider if it was asked for, or can be had; else the stand-in."""
+    """The real provider if it was asked for, or can be had and can work; else the stand-in.
+
+    `lacking` are types of the stack that the local AWS cannot make: the real provider would fail at them, where the
+    stand-in only records them.
+    """
     if choice == "stand-in":
         return _stand_in(wanted, place, tools.platform, install_stand_in, None)
+    if choice == "auto" and lacking:
+        note = f"the real provider would fail at {', '.join(sorted(lacking))}"
+        return _stand_in(wanted, place, tools.platform, install_stand_in, note)
     try:
         return _downloaded(wanted, tools=tools, place=place, commands=commands, environ=environ)
     except RehearsalError as error:

@@ -16,6 +16,7 @@ _ACCOUNT_ARGUMENTS = (
     "access_key", "secret_key", "token", "profile", "shared_config_files", "shared_credentials_files", "assume_role",
     "assume_role_with_web_identity", "allowed_account_ids", "forbidden_account_ids", "endpoints",
 )  # fmt: skip
+_RETRIES = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,6 +40,11 @@ class SynthesizedStack:
         return str(self._requirement()["version"])
 
     @property
+    def types(self) -> tuple[str, ...]:
+        """Types of its resources."""
+        return tuple(sorted(self.document.get("resource", {})))
+
+    @property
     def resources(self) -> int:
         """How many resources it declares."""
         return sum(len(named) for named in self.document.get("resource", {}).values())
@@ -50,6 +56,8 @@ class SynthesizedStack:
         for provider in self._aws_providers():
             for name in _ACCOUNT_ARGUMENTS:
                 provider.pop(name, None)
+            # The real provider would try for many minutes what the local AWS does not know.
+            provider["max_retries"] = _RETRIES
         self.file.write_text(json.dumps(self.document, indent=2) + "\n", encoding="utf-8")
 
     def _aws_providers(self) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ PLACEHOLDERS = ("PATH", "SOURCE", "MODEL", "data/mine", "PROMPTS.jsonl")
 
 
 def needs_the_reader(command):
-    return any(word in PLACEHOLDERS for word in command) or "serve" in command
+    return any(word in PLACEHOLDERS for word in command) or {"serve", "rehearse"} & set(command)
 
 
 def test_readme_has_commands():

@@ -72,7 +72,7 @@ def test_the_stack_is_made_local(checkout):
     report = rehearse(checkout.request(keep=True), checkout.around())
     document = json.loads((report.kept / "cdktf.out/stacks/small/cdk.tf.json").read_text(encoding="utf-8"))
     assert document["terraform"]["backend"] == {"local": {"path": str(report.kept / "terraform.tfstate")}}
-    assert document["provider"]["aws"][0] == {"region": "eu-west-1"}
+    assert document["provider"]["aws"][0] == {"region": "eu-west-1", "max_retries": 3}
     assert (report.kept / "rehearsal.log").stat().st_size
 
 
@@ -218,6 +218,15 @@ def test_a_registry_that_does_not_answer_is_not_waited_for(checkout, monkeypatch
     assert time.monotonic() - start_s < 30
 
 
+def test_the_real_provider_is_not_tried_where_the_local_aws_lacks_something(checkout):
+    """What the local AWS lacks is recorded by the stand-in, and would stop the real provider; the report says so."""
+    checkout.lacking["aws_sns_topic"] = "no topics here"
+    checkout.answer("terraform init", "- Installing hashicorp/aws v6.25.0...")
+    report = rehearse(checkout.request(), checkout.around())
+    assert report.provider == "stand-in for hashicorp/aws 6.25.0 (the real provider would fail at aws_sns_topic)"
+    assert "terraform init" not in checkout.commands()
+
+
 def test_the_stand_in_can_be_asked_for(checkout):
     """Nothing is asked of a registry then."""
     report = rehearse(checkout.request(provider="stand-in"), checkout.around())
@@ -274,6 +283,7 @@ def test_what_is_missing_is_one_error(checkout, monkeypatch, name, break_it, mes
         progress=around.progress,
         start_aws=around.start_aws,
         install_stand_in=around.install_stand_in,
+        lacking=around.lacking,
     )
     with pytest.raises(ConfigError, match=message):
         rehearse(checkout.request(), surroundings)

@@ -42,8 +42,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument(
         "--provider", choices=("auto", "real", "stand-in"), default="auto",
-        help="AWS provider: the real one, the stand-in of this project, or the real one where Terraform can download "
-        "it (default: %(default)s)",
+        help="AWS provider: the real one, the stand-in of this project, or (auto) the real one where Terraform can "
+        "download it and the local AWS has all that the stack needs (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--provider-mirror", type=Path, metavar="DIR",
