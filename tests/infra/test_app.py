@@ -48,7 +48,8 @@ BAD = [
     ("small.budget.monthly_usd=0", "greater than 0"),
     ("large.budget.monthly_usd=100", "USD"),
     ("small.endpoint.image.tag=latest", "latest"),
-    ("small.endpoint.mode=serverless", "GPU"),
+    ("small.endpoint.mode=serverless; small.deployment.device=cuda", "GPU"),
+    ("small.endpoint={mode: serverless, instance_type: ml.g5.xlarge}", "no instances"),
     (
         "small.deployment.target=meta/llama; small.endpoint={weights: {source: hub}, image: {container: vllm}}",
         "network.nat",

@@ -23,7 +23,7 @@ from infra.rehearsal.provider import shapes
 
 ENDPOINT = "AWS_ENDPOINT_URL"
 _BUSY = ("DependencyViolation", "DeleteConflict", "ResourceInUse", "InUse", "OperationAborted", "Conflict")
-_MISSING = ("NotFound", "NoSuch", "NonExistent", "DoesNotExist", "NotExist")
+_MISSING = ("NotFound", "NoSuch", "NonExistent", "Nonexistent", "DoesNotExist", "NotExist")
 _UNIMPLEMENTED = ("not been implemented", "not yet implemented", "notimplemented", "unknownoperation")
 _RETRY_S = 6.0
 

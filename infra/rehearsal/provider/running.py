@@ -113,14 +113,20 @@ class MadeAdapter:
         return answer
 
     def _parameters(self, cloud: Cloud, step: Call, state: State) -> dict[str, Any]:
-        scope = {**cloud.facts, **state}
+        scope = _scope(cloud, state)
         given = {name: fill_templates(template, scope) for name, template in step.params.items()}
         return cloud.parameters(self.made.service, step.operation, given, state if step.auto else {}, step.omit)
 
     def _value(self, cloud: Cloud, source: Source, answer: Any, state: State) -> Any:
         if callable(source):
             return source(cloud, state)
-        return fill_templates(source, {**cloud.facts, **state}) if "{" in source else extract(source, answer)
+        return fill_templates(source, _scope(cloud, state)) if "{" in source else extract(source, answer)
+
+
+def _scope(cloud: Cloud, state: State) -> dict[str, Any]:
+    """What templates may name: the state, and the facts where the state says nothing."""
+    facts = {name: value for name, value in cloud.facts.items() if state.get(name) is None}
+    return {**state, **facts}
 
 
 @dataclass(frozen=True, slots=True)

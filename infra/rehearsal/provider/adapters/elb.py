@@ -107,9 +107,17 @@ def _arn_suffix(cloud: Cloud, state: State) -> str:
     return resource.removeprefix("loadbalancer/")
 
 
-_SET_BALANCER = call("modify_load_balancer_attributes", LoadBalancerArn="{id}", Attributes=_balancer_attributes)
+_SET_BALANCER = call(
+    "modify_load_balancer_attributes",
+    LoadBalancerArn="{id}",
+    Attributes=_balancer_attributes,
+    when=[*_BALANCER.values(), "access_logs"],
+)
 _SET_GROUP = call(
-    "modify_target_group_attributes", TargetGroupArn="{id}", Attributes=lambda state: _attributes(state, _GROUP)
+    "modify_target_group_attributes",
+    TargetGroupArn="{id}",
+    Attributes=lambda state: _attributes(state, _GROUP),
+    when=list(_GROUP.values()),
 )
 _TAGS = call("add_tags", ResourceArns=["{id}"], Tags="{tags_all}", when=["tags_all"])
 
