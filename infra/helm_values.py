@@ -14,7 +14,7 @@ from typing import Any
 
 from eagle3.config.deployment import DeploymentConfig
 from eagle3.errors import ConfigError
-from infra.catalogue.components import Component, MirroredImage, components
+from infra.catalogue.components import COPY_IMAGE, Component, MirroredImage, components
 from infra.karpenter import GPU_LABEL
 from infra.settings.components import ComponentSettings
 from infra.settings.pools import PoolSettings
@@ -111,7 +111,7 @@ def helm_values(
                 values = _load_balancer_controller(facts, *images["eks/aws-load-balancer-controller"])
             case "eagle3":
                 assert runtime is not None, "skipped above"
-                values = _eagle3(facts, pools, runtime)
+                values = _eagle3(facts, pools, runtime, *images[COPY_IMAGE.repository])
             case name:
                 raise AssertionError(f"no values are known for the release {name}")
         made[component.release] = values
@@ -207,7 +207,9 @@ def _load_balancer_controller(facts: ClusterFacts, image: MirroredImage, url: st
     }
 
 
-def _eagle3(facts: ClusterFacts, pools: Sequence[PoolSettings], runtime: RuntimeRelease) -> dict[str, Any]:
+def _eagle3(
+    facts: ClusterFacts, pools: Sequence[PoolSettings], runtime: RuntimeRelease, copier: MirroredImage, url: str
+) -> dict[str, Any]:
     image = {"repository": runtime.image.repository}
     if runtime.image.tag is not None:
         image["tag"] = runtime.image.tag
@@ -215,6 +217,7 @@ def _eagle3(facts: ClusterFacts, pools: Sequence[PoolSettings], runtime: Runtime
         image["digest"] = runtime.image.digest
     return {
         **runtime.more,
+        "modelCache": {**runtime.more.get("modelCache", {}), "copy": {"image": f"{url}:{copier.tag}"}},
         "config": runtime_config(runtime.deployment, facts).model_dump(mode="json"),
         "image": image,
         "nodeSelector": {GPU_LABEL: "true"},

@@ -67,6 +67,10 @@ class Component:
         return f"{name}-{self.chart.version}.tgz"
 
 
+COPY_IMAGE = MirroredImage(source="public.ecr.aws/aws-cli/aws-cli", repository="aws-cli/aws-cli", tag="2.36.44")
+"""What copies weights from the bucket to a node's disk: the chart's modelCache.copy.image."""
+
+
 def components(settings: ComponentSettings) -> tuple[Component, ...]:
     """Every component in the order of installation, those that are switched off among them."""
     return tuple(build(settings) for build in _ORDER)
@@ -174,7 +178,7 @@ def _load_balancer_controller(settings: ComponentSettings) -> Component:
 
 
 def _eagle3(settings: ComponentSettings) -> Component:
-    return Component(release="eagle3", namespace="eagle3", chart=settings.eagle3, source=None)
+    return Component(release="eagle3", namespace="eagle3", chart=settings.eagle3, source=None, images=(COPY_IMAGE,))
 
 
 _ORDER: tuple[Callable[[ComponentSettings], Component], ...] = (

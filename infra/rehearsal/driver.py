@@ -86,7 +86,7 @@ def _run(
     request: Request, around: Surroundings, tools: Tools, place: Workplace, log: TextIO, cloud: LocalAws
 ) -> Report:
     progress = around.progress
-    commands = Commands(log=log, deadline_s=time.monotonic() + request.timeout_s)
+    commands = Commands(log=log, deadline_s=time.monotonic() + request.timeout_s, on_wait=progress.tick)
     environment = place.environment(around.environ, tools, stack=request.stack, settings=request.settings)
     steps = Steps(
         stack=request.stack,

@@ -40,6 +40,8 @@ class Commands:
     """Takes every command with its output."""
     deadline_s: float
     """On the clock of `time.monotonic`: a command that still runs then is stopped, which is an error."""
+    on_wait: Callable[[], None] = lambda: None
+    """Called about twice a second while a command says nothing."""
 
     def run(
         self,
@@ -77,7 +79,7 @@ class Commands:
             return until_s - time.monotonic()
 
         try:
-            for line in _lines(process, left_s):
+            for line in _lines(process, left_s, self.on_wait):
                 if log_output:
                     self.log.write(line + "\n")
                     self.log.flush()
@@ -94,7 +96,7 @@ class Commands:
         return Finished(exit_code=process.returncode, lines=lines)
 
 
-def _lines(process: subprocess.Popen[bytes], left_s: Callable[[], float]) -> Iterator[str]:
+def _lines(process: subprocess.Popen[bytes], left_s: Callable[[], float], on_wait: Callable[[], None]) -> Iterator[str]:
     """Lines of a command until it closes its output or ends; TimeoutError when no time is left."""
     assert process.stdout is not None, "the output is a pipe"
     rest = b""
@@ -106,6 +108,7 @@ def _lines(process: subprocess.Popen[bytes], left_s: Callable[[], float]) -> Ite
             if not selector.select(min(wait_s, 0.5)):
                 if process.poll() is not None:
                     break  # it left something behind that keeps the pipe open
+                on_wait()
                 continue
             chunk = os.read(pipe.fileno(), _CHUNK)
             *whole, rest = (rest + chunk).split(b"\n")

@@ -11,6 +11,9 @@ from tqdm import tqdm
 
 from eagle3.errors import Eagle3Error
 
+# Of a phase that does not know how much there is to do.
+_WAITING = "{desc} [{elapsed}]"
+
 
 class Progress:
     """Phases in their order. Data never goes through here: it writes to the stream that it is given, stderr mostly."""
@@ -27,7 +30,9 @@ class Progress:
         """Time a phase and show it; an error of the rehearsal or of its input shows as `failed`."""
         start_s = self._clock()
         terminal = self._stream.isatty()
-        bar: tqdm[NoReturn] = tqdm(desc=name, unit="resource", file=self._stream, disable=not terminal, leave=False)
+        bar: tqdm[NoReturn] = tqdm(
+            desc=name, unit=" resources", file=self._stream, disable=not terminal, leave=False, bar_format=_WAITING
+        )
         self._bar = bar
         outcome = "done"
         try:
@@ -48,13 +53,19 @@ class Progress:
 
     def expect(self, resources: int) -> None:
         """How many resources the phase works on."""
-        if self._bar is not None:
+        if self._bar is not None and not self._bar.disable:
+            self._bar.bar_format = None
             self._bar.reset(total=resources)
 
     def advance(self) -> None:
         """One more resource is done."""
         if self._bar is not None:
             self._bar.update()
+
+    def tick(self) -> None:
+        """Time has passed."""
+        if self._bar is not None and not self._bar.disable:
+            self._bar.refresh()
 
     def say(self, text: str) -> None:
         """A line of its own."""

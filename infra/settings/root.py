@@ -6,10 +6,9 @@ Checks that need several sections are in `infra/settings/checks.py`, which stack
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from eagle3.config.deployment import DeploymentConfig
 from eagle3.errors import ConfigError
@@ -21,11 +20,11 @@ from infra.settings.cluster import ClusterSettings
 from infra.settings.components import ComponentSettings
 from infra.settings.edge import EdgeSettings
 from infra.settings.endpoint import EndpointSettings
-from infra.settings.endpoint_facts import OUR_CUDA, RELEASE
 from infra.settings.network import NetworkSettings
 from infra.settings.pools import PoolSettings
 from infra.settings.section import Section
 from infra.settings.state import StateSettings
+from infra.settings.workload import WorkloadSettings
 
 
 class EndpointStackSettings(Section):
@@ -50,29 +49,13 @@ class ClusterStackSettings(Section):
     )
     components: ComponentSettings = Field(default_factory=ComponentSettings, description="what runs in the cluster")
     edge: EdgeSettings = Field(default_factory=EdgeSettings, description="public edge")
-    image_tag: str = Field(
-        default=f"{RELEASE}-cuda{OUR_CUDA}",
-        pattern=r"^\w[\w.-]{0,127}$",
-        description="tag of the runtime's image in the repository of `bootstrap`; never `latest`, which moves",
-    )
-    image_digest: str | None = Field(
-        default=None, pattern=r"^sha256:[0-9a-f]{64}$", description="digest of that image; null: by tag"
-    )
-    chart_archive: Path | None = Field(
-        default=None,
-        description="packaged chart eagle3 (.tgz) that the bootstrap installs; null: the cluster is made without it",
+    workload: WorkloadSettings = Field(
+        default_factory=WorkloadSettings, description="release of the chart eagle3 in the cluster"
     )
     deployment: DeploymentConfig = Field(
         default_factory=DeploymentConfig, description="the deployment config (keys as for `eagle3 serve --config`)"
     )
     budget: BudgetSettings = Field(default_factory=BudgetSettings, description="monthly budget and cost tags")
-
-    @field_validator("image_tag")
-    @classmethod
-    def _tag_keeps_its_meaning(cls, value: str) -> str:
-        if value == "latest":
-            raise ValueError("must name one image; `latest` moves, and the repository's tags do not; give a version")
-        return value
 
 
 class Settings(Section):

@@ -56,6 +56,7 @@ from infra.stacks.pods import KARPENTER_SERVICE_ACCOUNT, Pods, PodsProps
 from infra.stacks.releases import RUNTIME, release_repository
 from infra.stacks.zones import stack_zones
 from infra.watched import Watched
+from infra.workload import mounted_deployment, workload_values
 
 
 class LargeStack(KitStack):
@@ -67,6 +68,9 @@ class LargeStack(KitStack):
         _check(own, region=settings.region, zones=zones, today=today)
         super().__init__(scope, "large", settings, zones=zones, budget=own.budget)
         self.settings, self.own = settings, own
+        self.limits = [
+            pool_limits(pool, region=settings.region, budget_usd=own.budget.monthly_usd) for pool in own.pools
+        ]
         self.cluster_name = self.site.named("cluster")
         self.metrics_log_group = f"/eagle3/{self.cluster_name}/metrics"
         self.base = Foundation(
@@ -180,7 +184,7 @@ class LargeStack(KitStack):
                 site=self.site,
                 components=own.components,
                 pools=tuple(pool.name for pool in own.pools),
-                own_chart=own.chart_archive is not None,
+                own_chart=own.workload.chart_archive is not None,
                 cluster_name=self.cluster_name,
                 vpc_id=network.vpc_id,
                 vpc_cidr=network.cidr,
@@ -293,12 +297,12 @@ class LargeStack(KitStack):
                 node_pools=[
                     node_pool(
                         pool,
-                        limits=pool_limits(pool, region=site.region, budget_usd=own.budget.monthly_usd),
+                        limits=limits,
                         zones=pool_zones(pool, region=site.region, zones=site.zones),
                     )
-                    for pool in own.pools
+                    for pool, limits in zip(own.pools, self.limits, strict=True)
                 ],
-                own_chart=None if own.chart_archive is None else str(own.chart_archive),
+                own_chart=None if own.workload.chart_archive is None else str(own.workload.chart_archive),
                 store=self.store,
                 mirror=Project(name=self.mirror.project_name, arn=self.mirror.project_arn),
                 bootstrap=Project(name=self.bootstrap.project_name, arn=self.bootstrap.project_arn),
@@ -322,12 +326,26 @@ class LargeStack(KitStack):
         )
 
     def _runtime(self) -> RuntimeRelease | None:
-        if self.own.chart_archive is None:
+        own, workload = self.own, self.own.workload
+        if workload.chart_archive is None:
             return None
         repository = release_repository(self.settings, self.site, RUNTIME)
-        image = RuntimeImage(repository=repository.url, tag=self.own.image_tag, digest=self.own.image_digest)
-        more = {} if self.edge is None else {"targetGroupBinding": {"targetGroupARN": self.edge.target_group_arn}}
-        return RuntimeRelease(deployment=self.own.deployment, image=image, more=more)
+        image = RuntimeImage(repository=repository.url, tag=workload.image_tag, digest=workload.image_digest)
+        more = workload_values(
+            workload,
+            own.deployment,
+            pools=own.pools,
+            limits=self.limits,
+            region=self.site.region,
+            model_bucket=self.base.models.name,
+            has_keda=own.components.keda.enabled,
+        )
+        if self.edge is not None:
+            more["targetGroupBinding"] = {
+                "targetGroupARN": self.edge.target_group_arn,
+                "sourceCidrs": [self.base.network.cidr],
+            }
+        return RuntimeRelease(deployment=mounted_deployment(own.deployment, workload), image=image, more=more)
 
     def _node_class(self, pool: Any) -> dict[str, Any]:
         subnets = pool_zones(pool, region=self.site.region, zones=self.site.zones)
@@ -369,10 +387,11 @@ def _check(own: ClusterStackSettings, *, region: str, zones: tuple[str, ...], to
             f"large.deployment.engine.tensor_parallel must be at most {most}, the GPUs of the largest instance of the "
             f"pools; got {own.deployment.engine.tensor_parallel}; lower it or add larger instances"
         )
-    if own.chart_archive is not None and not own.chart_archive.is_file():
+    archive = own.workload.chart_archive
+    if archive is not None and not archive.is_file():
         raise ConfigError(
-            f"large.chart_archive must be a packaged chart (helm package); got {str(own.chart_archive)!r}, which is "
-            "no file"
+            f"large.workload.chart_archive must be a packaged chart; got {str(archive)!r}, which is no file; "
+            "`make release` writes dist/eagle3-VERSION.tgz"
         )
 
 
