@@ -9,11 +9,12 @@ CHECKOV := .venv-checkov
 TORCH  := torch==2.13.0
 PYTEST_ARGS ?=
 STACK  ?= small
+IMAGE  ?= cpu
 
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-vllm check synth rehearse bench-serve clean venv
+.PHONY: help run test test-vllm chart-test release check synth rehearse bench-serve image image-test clean venv
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -33,6 +34,13 @@ test: $(VENV)/.dev $(CHECKOV)/.ready node_modules/.ready ## Run every test that 
 test-vllm: $(VENV)/.dev $(VLLM)/.ready ## Run the tests against the real vLLM, CPU build (downloads 1 GB once, 5 minutes)
 	$(BIN)/python -m pytest -m vllm $(PYTEST_ARGS)
 
+chart-test: $(VENV)/.dev $(CHECKOV)/.ready node_modules/.ready ## Run the tests of the charts: render, lint, schemas, checkov
+	$(BIN)/python -m pytest tests/charts $(PYTEST_ARGS)
+
+release: $(VENV)/.dev ## Check the version everywhere, package the charts into dist (HELM_KEY, HELM_KEYRING sign)
+	$(BIN)/python -m infra.release check
+	$(BIN)/python -m infra.release package --out dist
+
 synth: $(VENV)/.infra node_modules/.ready ## Write the Terraform of every stack to cdktf.out (EAGLE3KIT_ENVIRONMENT=dev)
 	npx --no-install cdktf synth
 
@@ -50,6 +58,13 @@ bench-serve: $(VENV)/.dev $(VLLM)/.ready ## Load test: our server with and witho
 	$(BIN)/eagle3 bench serve --system speculative --system plain --system vllm --vllm-executable $(VLLM)/bin/vllm \
 		--rounds 2 --duration-s 10 --json docs/bench/serve.json --chart docs/bench/serve.png > docs/bench/serve.md.part
 	@mv docs/bench/serve.md.part docs/bench/serve.md && cat docs/bench/serve.md
+
+image: $(BIN)/pip ## Build IMAGE=cpu|cuda with docker or buildah (BASE_IMAGE, TORCH_INDEX_URL, REPOSITORY choose other sources)
+	$(BIN)/python -m images.build_image $(IMAGE) $(if $(REPOSITORY),--repository $(REPOSITORY)) \
+		$(if $(BASE_IMAGE),--base-image $(BASE_IMAGE)) $(if $(TORCH_INDEX_URL),--torch-index-url $(TORCH_INDEX_URL))
+
+image-test: $(VENV)/.dev ## Build the image `cpu` and run it (4 minutes; needs root, buildah and debootstrap)
+	$(BIN)/python -m pytest tests/images $(PYTEST_ARGS)
 
 venv: $(VENV)/.dev ## Make or update .venv with everything that development needs
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import botocore.session
 
-from infra.rehearsal.moto_budgets import add_operations
+from infra.rehearsal.moto_operations import add_budget_operations, add_target_tags
 
 
 def close_gaps() -> None:
@@ -21,7 +21,8 @@ def close_gaps() -> None:
     _delete_network_acls(importlib.import_module("moto.ec2.models.vpcs"))
     _delete_nat_interfaces(importlib.import_module("moto.ec2.models.nat_gateways"))
     _know_certificates(importlib.import_module("moto.elbv2.models"))
-    add_operations(importlib.import_module("moto.budgets.responses"))
+    add_budget_operations(importlib.import_module("moto.budgets.responses"))
+    add_target_tags(importlib.import_module("moto.applicationautoscaling.responses"))
     _build_without_source(importlib.import_module("moto.codebuild.responses"))
 
 

@@ -1,4 +1,4 @@
-"""Operations on budgets that `moto` does not have: tags, subscribers, changes. The real provider cannot do without.
+"""Operations that `moto` does not have and the real provider cannot do without: on budgets and on scalable targets.
 
 Knows internals of moto, and nothing of our stacks. Runs inside the process of the local AWS.
 """
@@ -9,8 +9,40 @@ import json
 from typing import Any
 
 
-def add_operations(responses: Any) -> None:
-    """Give the service of budgets its missing operations."""
+def add_target_tags(responses: Any) -> None:
+    """Give Application Auto Scaling the tags of its targets."""
+    kind = responses.ApplicationAutoScalingResponse
+    register = kind.register_scalable_target
+
+    def tags_of(self: Any) -> dict[str, str]:
+        by_arn: dict[str, dict[str, str]] = vars(self.applicationautoscaling_backend).setdefault("target_tags", {})
+        return by_arn.setdefault(self._get_param("ResourceARN"), {})
+
+    def register_scalable_target(self: Any) -> str:
+        answer: str = register(self)
+        if given := self._get_param("Tags"):
+            by_arn = vars(self.applicationautoscaling_backend).setdefault("target_tags", {})
+            by_arn[json.loads(answer)["ScalableTargetARN"]] = dict(given)
+        return answer
+
+    def list_tags_for_resource(self: Any) -> str:
+        return json.dumps({"Tags": tags_of(self)})
+
+    def tag_resource(self: Any) -> str:
+        tags_of(self).update(self._get_param("Tags"))
+        return json.dumps({})
+
+    def untag_resource(self: Any) -> str:
+        for name in self._get_param("TagKeys"):
+            tags_of(self).pop(name, None)
+        return json.dumps({})
+
+    for operation in (register_scalable_target, list_tags_for_resource, tag_resource, untag_resource):
+        setattr(kind, operation.__name__, operation)
+
+
+def add_budget_operations(responses: Any) -> None:
+    """Give budgets tags, changes, and the subscribers of their notifications."""
     kind = responses.BudgetsResponse
     create = kind.create_budget
 
