@@ -23,7 +23,7 @@ help: ## Show this list
 run: $(VENV)/.runtime ## Run the demo: the embedded target with its draft, beside plain decoding
 	$(BIN)/eagle3 demo
 	@if command -v terraform >/dev/null && command -v npm >/dev/null; then \
-		$(MAKE) --no-print-directory rehearse STACK=small; \
+		$(MAKE) --no-print-directory rehearse STACK="small --provider stand-in"; \
 	else \
 		echo "The rehearsal of the stack small needs terraform and Node.js (npm); it is left out."; \
 	fi

@@ -124,6 +124,7 @@ class Checkout:
         self.programs = folder / "bin"
         self.cloud = ScriptedCloud()
         self.stream = io.StringIO()
+        self.lacking: dict[str, str] = {}
         self.answers: dict[str, Any] = {
             "document": DOCUMENT,
             "plan": EMPTY_PLAN,
@@ -185,6 +186,7 @@ class Checkout:
             progress=Progress(self.stream),
             start_aws=self.cloud.start,
             install_stand_in=_install,
+            lacking=self.lacking.get,
         )
 
     def _program(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where `moto` refuses what AWS takes, closed inside the process of the local AWS.
+"""Where `moto` refuses what AWS takes, or forgets what AWS keeps, closed inside the process of the local AWS.
 
 Each gap is closed for every provider alike. Knows internals of moto, and nothing of our stacks. Invariant: nothing is
 allowed here that AWS refuses for the shape of a request; what rights a caller has is no subject of a rehearsal.
@@ -11,6 +11,7 @@ from typing import Any
 
 import botocore.session
 
+from infra.rehearsal.moto_answers import keep_endpoint_settings, keep_log_class, keep_rule_descriptions
 from infra.rehearsal.moto_operations import add_budget_operations, add_target_tags
 
 
@@ -20,7 +21,11 @@ def close_gaps() -> None:
     _skip_bucket_policies(importlib.import_module("moto.s3.models"), importlib.import_module("moto.iam.access_control"))
     _delete_network_acls(importlib.import_module("moto.ec2.models.vpcs"))
     _delete_nat_interfaces(importlib.import_module("moto.ec2.models.nat_gateways"))
+    _delete_trails_by_arn(importlib.import_module("moto.cloudtrail.models"))
     _know_certificates(importlib.import_module("moto.elbv2.models"))
+    keep_endpoint_settings(importlib.import_module("moto.sagemaker.responses"))
+    keep_log_class(importlib.import_module("moto.logs.models"))
+    keep_rule_descriptions(importlib.import_module("moto.ec2.models.security_groups"))
     add_budget_operations(importlib.import_module("moto.budgets.responses"))
     add_target_tags(importlib.import_module("moto.applicationautoscaling.responses"))
     _build_without_source(importlib.import_module("moto.codebuild.responses"))
@@ -70,6 +75,16 @@ def _delete_nat_interfaces(models: Any) -> None:
         return deleted
 
     models.NatGatewayBackend.delete_nat_gateway = delete_nat_gateway
+
+
+def _delete_trails_by_arn(models: Any) -> None:
+    """A trail can be deleted by its ARN as well as by its name."""
+    delete = models.CloudTrailBackend.delete_trail
+
+    def delete_trail(self: Any, name: str) -> None:
+        delete(self, name.rpartition("/")[2])
+
+    models.CloudTrailBackend.delete_trail = delete_trail
 
 
 def _know_certificates(models: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from infra.rehearsal.driver import rehearse
 from infra.rehearsal.failure import RehearsalError, first_error
 from infra.rehearsal.graph import find_cycle
 from infra.rehearsal.local_aws import Item
+from infra.rehearsal.progress import Progress
 from rehearsal_doubles import DEPLOYED, DESTROYED, EMPTY_PLAN, REFUSED, Checkout
 
 QUEUE = Item(service="sqs", region="eu-west-1", type="Queue", key="queues/q", name="q")
@@ -407,3 +409,33 @@ def test_the_first_error_is_found_in_colours_and_boxes():
     error = first_error(lines)
     assert (error.text, error.resource) == ("Invalid reference No such thing", None)
     assert first_error(["all is well"]) is None
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_is_a_bar_on_a_terminal(checkout):
+    """A terminal gets the time while nothing is countable, and resources done of resources planned while deploying."""
+    checkout.stream = Terminal()
+    checkout.answer("cdktf deploy", DEPLOYED, 0, sleep_s=1.5)
+    rehearse(checkout.request(), checkout.around())
+    shown = checkout.stream.getvalue()
+    assert "\rdeploy [00:0" in shown
+    assert "2/2" in shown
+    assert "deploy: done" in shown
+
+
+def test_an_error_passes_through_a_phase_and_is_shown():
+    """A failed phase is told as failed, an interrupted one as stopped, and neither counts as done."""
+    stream = io.StringIO()
+    progress = Progress(stream, clock=iter(range(10)).__next__)
+    with pytest.raises(RehearsalError), progress.phase("deploy"):
+        raise RehearsalError("no")
+    with pytest.raises(KeyboardInterrupt), progress.phase("destroy"):
+        raise KeyboardInterrupt
+    with progress.phase("leftovers"):
+        progress.advance()
+    assert stream.getvalue() == "deploy: failed (1.0 s)\ndestroy: stopped (1.0 s)\nleftovers: done (1.0 s)\n"
+    assert progress.seconds == {"leftovers": 1}

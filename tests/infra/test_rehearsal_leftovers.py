@@ -115,7 +115,7 @@ def test_a_local_aws_holds_what_is_made_and_forgets_what_is_deleted():
 
 @pytest.mark.slow
 def test_the_gaps_of_the_simulator_are_closed():
-    """Taken as AWS takes them: ml.g5 endpoints, objects in buckets that want TLS, builds without source."""
+    """Taken and kept as by AWS: ml.g5 endpoints, tags, subscribers, objects behind TLS, builds without source."""
     with local_aws(sys.__stderr__, PROJECT) as cloud:
 
         def client(service):
@@ -134,6 +134,40 @@ def test_the_gaps_of_the_simulator_are_closed():
             sagemaker.create_endpoint_config(
                 EndpointConfigName="d", ProductionVariants=[{**variant, "InstanceType": "ml.x1.xlarge"}]
             )
+        scaling = client("application-autoscaling")
+        bake = {
+            "BlueGreenUpdatePolicy": {
+                "TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}
+            }
+        }
+        sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="c", DeploymentConfig=bake)
+        assert sagemaker.describe_endpoint(EndpointName="e")["LastDeploymentConfig"] == bake
+        assert "DataCaptureConfig" not in sagemaker.describe_endpoint_config(EndpointConfigName="c")
+        sagemaker.create_endpoint_config(
+            EndpointConfigName="c2", ProductionVariants=[{**variant, "InstanceType": "ml.g5.12xlarge"}]
+        )
+        sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="c2")
+        assert sagemaker.describe_endpoint(EndpointName="e")["EndpointConfigName"] == "c2"
+        target = {
+            "ServiceNamespace": "sagemaker", "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+            "ResourceId": "endpoint/e/variant/all", "MinCapacity": 1, "MaxCapacity": 2,
+        }  # fmt: skip
+        arn = scaling.register_scalable_target(**target, Tags={"a": "b"})["ScalableTargetARN"]
+        assert scaling.list_tags_for_resource(ResourceARN=arn)["Tags"] == {"a": "b"}
+        budgets, owner = client("budgets"), {"AccountId": "123456789012"}
+        limit = {"BudgetLimit": {"Amount": "1", "Unit": "USD"}, "BudgetType": "COST", "TimeUnit": "MONTHLY"}
+        spent = {"NotificationType": "ACTUAL", "ComparisonOperator": "GREATER_THAN", "Threshold": 80}
+        told = [{"SubscriptionType": "EMAIL", "Address": "a@example.com"}]
+        budgets.create_budget(
+            **owner,
+            Budget={"BudgetName": "monthly", **limit},
+            NotificationsWithSubscribers=[{"Notification": spent, "Subscribers": told}],
+            ResourceTags=[{"Key": "a", "Value": "b"}],
+        )
+        arn = "arn:aws:budgets::123456789012:budget/monthly"
+        assert budgets.list_tags_for_resource(ResourceARN=arn)["ResourceTags"] == [{"Key": "a", "Value": "b"}]
+        found = budgets.describe_subscribers_for_notification(**owner, BudgetName="monthly", Notification=spent)
+        assert found["Subscribers"] == told
         deny = (
             '{"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Principal": {"AWS": "*"}, "Action": ["s3:*"], '
             '"Resource": ["arn:aws:s3:::models-1/*"], "Condition": {"Bool": {"aws:SecureTransport": "false"}}}]}'

@@ -278,7 +278,7 @@ def test_dashboards_log_policies_and_builds_come_and_go(account):
         "aws_cloudwatch_dashboard": {"dashboard_name": "d", "dashboard_body": '{"widgets": []}'},
         "aws_cloudwatch_log_resource_policy": {"policy_name": "p", "policy_document": "{}"},
         "aws_codebuild_project": {
-            "name": "b", "service_role": ROLE, "build_timeout": 30,
+            "name": "build", "service_role": ROLE, "build_timeout": 30,
             "source": [{"type": "S3", "location": "b/k.zip"}], "artifacts": [{"type": "NO_ARTIFACTS"}],
             "environment": [{
                 "type": "LINUX_CONTAINER", "image": "i", "compute_type": "BUILD_GENERAL1_SMALL",
