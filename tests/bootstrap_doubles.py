@@ -16,15 +16,15 @@ from typing import Any
 import yaml
 
 from eagle3.config.deployment import DeploymentConfig
-from infra.catalogue.components import mirrored_repositories
-from infra.constructs.artifact_mirror import ArtifactMirror, ArtifactMirrorProps, ArtifactStore, MirrorTarget
-from infra.constructs.bootstrap_plan import BootstrapPlan, BootstrapPlanProps, Project
-from infra.constructs.build_project import BuildLog
-from infra.constructs.cluster_bootstrap import ClusterBootstrap, ClusterBootstrapProps
+from infra.constructs.cluster.artifact_mirror import ArtifactMirror, ArtifactMirrorProps, ArtifactStore, MirrorTarget
+from infra.constructs.cluster.bootstrap import ClusterBootstrap, ClusterBootstrapProps
+from infra.constructs.cluster.bootstrap_plan import BootstrapPlan, BootstrapPlanProps, Project
+from infra.constructs.cluster.build_project import BuildLog
 from infra.framework import aws
-from infra.helm_values import ClusterFacts, RuntimeImage, RuntimeRelease, helm_values
-from infra.karpenter import NodeIdentity, node_class, node_pool
-from infra.pool_limits import pool_limits
+from infra.kubernetes.components import mirrored_repositories
+from infra.kubernetes.helm_values import ClusterFacts, RuntimeImage, RuntimeRelease, helm_values
+from infra.kubernetes.karpenter import NodeIdentity, node_class, node_pool
+from infra.kubernetes.pool_limits import pool_limits
 from infra.settings.components import ComponentSettings, Tool, ToolSettings
 from infra.settings.pools import PoolSettings
 from infra.site import Subnet

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from infra.constructs.cluster import Cluster, ClusterProps
-from infra.constructs.cluster_access import ClusterAccess, ClusterAccessProps
-from infra.constructs.cluster_addons import (
+from infra.constructs.cluster.access import ClusterAccess, ClusterAccessProps
+from infra.constructs.cluster.addons import (
     CLOUDWATCH_NAMESPACE,
     CLOUDWATCH_SERVICE_ACCOUNT,
     EBS_CSI_NAMESPACE,
@@ -17,13 +16,14 @@ from infra.constructs.cluster_addons import (
     WorkloadAddons,
     WorkloadAddonsProps,
 )
-from infra.constructs.cluster_roles import ClusterRoles, ClusterRolesProps
-from infra.constructs.interruption import Interruption, InterruptionProps
-from infra.constructs.karpenter_access import NAMESPACE, SERVICE_ACCOUNT, KarpenterAccess, karpenter_policies
-from infra.constructs.log_groups import cluster_log_group
-from infra.constructs.pod_identity import PodIdentity, PodIdentityProps
-from infra.constructs.pod_rights import ebs_csi_policy_arn, read_metrics, write_telemetry
-from infra.constructs.system_nodes import SystemNodes, SystemNodesProps
+from infra.constructs.cluster.cluster import Cluster, ClusterProps
+from infra.constructs.cluster.interruption import Interruption, InterruptionProps
+from infra.constructs.cluster.karpenter_access import NAMESPACE, SERVICE_ACCOUNT, KarpenterAccess, karpenter_policies
+from infra.constructs.cluster.pod_identity import PodIdentity, PodIdentityProps
+from infra.constructs.cluster.pod_rights import ebs_csi_policy_arn, read_metrics, write_telemetry
+from infra.constructs.cluster.roles import ClusterRoles, ClusterRolesProps
+from infra.constructs.cluster.system_nodes import SystemNodes, SystemNodesProps
+from infra.constructs.operations.log_groups import cluster_log_group
 from infra.framework import aws
 from infra.settings.cluster import ClusterSettings
 from infra.site import Subnet

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cache
 
 from eagle3.config.deployment import DeploymentConfig
-from infra.constructs.endpoint import Endpoint, EndpointProps, endpoint_name
-from infra.constructs.endpoint_config import AsyncOutput, EndpointConfig, EndpointConfigProps
-from infra.constructs.endpoint_model import EndpointModel, EndpointModelProps
-from infra.constructs.endpoint_role import BucketFolder, EndpointNetwork, EndpointRole, EndpointRoleProps
-from infra.constructs.endpoint_scaling import EndpointScaling, EndpointScalingProps
-from infra.constructs.endpoint_security_group import EndpointSecurityGroup, EndpointSecurityGroupProps
+from infra.constructs.endpoint.config import AsyncOutput, EndpointConfig, EndpointConfigProps
+from infra.constructs.endpoint.endpoint import Endpoint, EndpointProps, endpoint_name
+from infra.constructs.endpoint.model import EndpointModel, EndpointModelProps
+from infra.constructs.endpoint.role import BucketFolder, EndpointNetwork, EndpointRole, EndpointRoleProps
+from infra.constructs.endpoint.scaling import EndpointScaling, EndpointScalingProps
+from infra.constructs.endpoint.security_group import EndpointSecurityGroup, EndpointSecurityGroupProps
 from infra.framework import aws
 from infra.settings.endpoint import EndpointSettings
 from infra.settings.endpoint_checks import check_endpoint

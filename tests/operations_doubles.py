@@ -5,17 +5,23 @@ from __future__ import annotations
 import dataclasses
 from functools import cache
 
-from infra.constructs.alarms import Alarms, AlarmsProps
-from infra.constructs.budget import Budget, BudgetProps
-from infra.constructs.dashboard import Dashboard, DashboardProps
-from infra.constructs.encryption import Encryption, EncryptionProps
-from infra.constructs.log_groups import LogGroups, LogGroupSpec, LogGroupsProps, build_log_group, endpoint_log_group
-from infra.constructs.notifications import Notifications, NotificationsProps
+from infra.constructs.foundation.encryption import Encryption, EncryptionProps
+from infra.constructs.operations.alarms import Alarms, AlarmsProps
+from infra.constructs.operations.budget import Budget, BudgetProps
+from infra.constructs.operations.dashboard import Dashboard, DashboardProps
+from infra.constructs.operations.log_groups import (
+    LogGroups,
+    LogGroupSpec,
+    LogGroupsProps,
+    build_log_group,
+    endpoint_log_group,
+)
+from infra.constructs.operations.notifications import Notifications, NotificationsProps
 from infra.cost_tags import PROJECT
 from infra.framework import Output
+from infra.observability.watched import Watched
 from infra.settings.alarms import AlarmSettings
 from infra.settings.budget import BudgetSettings
-from infra.watched import Watched
 from infra_doubles import SITE, synthesize
 
 ENDPOINT_SITE = dataclasses.replace(SITE, name="eagle3-test-small")

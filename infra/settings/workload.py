@@ -1,6 +1,6 @@
 """How the large stack serves: the release of the chart eagle3 in its cluster.
 
-Knows no chart's values; `infra/workload.py` makes them.
+Knows no chart's values; `infra/kubernetes/workload.py` makes them.
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from infra.constructs.encryption import Encryption, EncryptionProps
-from infra.constructs.registry import Registry, RegistryProps
-from infra.constructs.state import StateBucket, StateBucketProps
-from infra.constructs.storage import AccessLogBucket, AccessLogBucketProps
+from infra.constructs.foundation.encryption import Encryption, EncryptionProps
+from infra.constructs.foundation.registry import Registry, RegistryProps
+from infra.constructs.foundation.state import StateBucket, StateBucketProps
+from infra.constructs.foundation.storage import AccessLogBucket, AccessLogBucketProps
 from infra.settings.budget import BudgetSettings
 from infra.settings.root import Settings
 from infra.stacks.base import KitStack

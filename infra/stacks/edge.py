@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from infra.constructs.cdn import Cdn, CdnProps
-from infra.constructs.firewall import Firewall, FirewallProps
-from infra.constructs.load_balancer import LoadBalancer, LoadBalancerProps
+from infra.constructs.edge.cdn import Cdn, CdnProps
+from infra.constructs.edge.firewall import Firewall, FirewallProps
+from infra.constructs.edge.load_balancer import LoadBalancer, LoadBalancerProps
 from infra.framework import aws
 from infra.settings.alarms import AlarmSettings
 from infra.settings.edge import EdgeSettings

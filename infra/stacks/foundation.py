@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from infra.constructs.audit import AuditArchive, AuditArchiveProps, AuditTrail, AuditTrailProps
-from infra.constructs.budget import Budget, BudgetProps
-from infra.constructs.encryption import Encryption, EncryptionProps, Key
-from infra.constructs.flow_logs import FlowLogs, FlowLogsProps
-from infra.constructs.key_policies import Domain
-from infra.constructs.network import Network, NetworkProps
-from infra.constructs.notifications import Notifications, NotificationsProps
-from infra.constructs.storage import AccessLogBucket, AccessLogBucketProps, ModelBucket, ModelBucketProps
-from infra.constructs.vpc_endpoints import InterfaceService, VpcEndpoints, VpcEndpointsProps
+from infra.constructs.foundation.audit import AuditArchive, AuditArchiveProps, AuditTrail, AuditTrailProps
+from infra.constructs.foundation.encryption import Encryption, EncryptionProps, Key
+from infra.constructs.foundation.flow_logs import FlowLogs, FlowLogsProps
+from infra.constructs.foundation.key_policies import Domain
+from infra.constructs.foundation.network import Network, NetworkProps
+from infra.constructs.foundation.storage import AccessLogBucket, AccessLogBucketProps, ModelBucket, ModelBucketProps
+from infra.constructs.foundation.vpc_endpoints import InterfaceService, VpcEndpoints, VpcEndpointsProps
+from infra.constructs.operations.budget import Budget, BudgetProps
+from infra.constructs.operations.notifications import Notifications, NotificationsProps
 from infra.cost_tags import PROJECT
 from infra.settings.budget import BudgetSettings
 from infra.settings.network import NetworkSettings

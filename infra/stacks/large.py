@@ -11,14 +11,9 @@ from datetime import date
 from typing import Any
 
 from eagle3.errors import ConfigError
-from infra.catalogue.components import mirrored_repositories
 from infra.catalogue.gpu_instances import gpu_instance, offered_zones
-from infra.constructs.artifact_mirror import ArtifactMirror, ArtifactMirrorProps, ArtifactStore, MirrorTarget
-from infra.constructs.bootstrap_plan import BootstrapPlan, BootstrapPlanProps, Project
-from infra.constructs.build_project import BuildLog
-from infra.constructs.cluster import Cluster, ClusterProps
-from infra.constructs.cluster_access import ClusterAccess, ClusterAccessProps
-from infra.constructs.cluster_addons import (
+from infra.constructs.cluster.access import ClusterAccess, ClusterAccessProps
+from infra.constructs.cluster.addons import (
     EMF_ENDPOINT,
     NetworkAddons,
     NetworkAddonsProps,
@@ -27,36 +22,41 @@ from infra.constructs.cluster_addons import (
     container_log_groups,
     insights_log_group,
 )
-from infra.constructs.cluster_bootstrap import ClusterBootstrap, ClusterBootstrapProps
-from infra.constructs.cluster_roles import ClusterRoles, ClusterRolesProps
-from infra.constructs.interruption import EVENTS, Interruption, InterruptionProps
-from infra.constructs.log_groups import (
+from infra.constructs.cluster.artifact_mirror import ArtifactMirror, ArtifactMirrorProps, ArtifactStore, MirrorTarget
+from infra.constructs.cluster.bootstrap import ClusterBootstrap, ClusterBootstrapProps
+from infra.constructs.cluster.bootstrap_plan import BootstrapPlan, BootstrapPlanProps, Project
+from infra.constructs.cluster.build_project import BuildLog
+from infra.constructs.cluster.cluster import Cluster, ClusterProps
+from infra.constructs.cluster.interruption import EVENTS, Interruption, InterruptionProps
+from infra.constructs.cluster.roles import ClusterRoles, ClusterRolesProps
+from infra.constructs.cluster.system_nodes import SystemNodes, SystemNodesProps
+from infra.constructs.foundation.registry import Registry, RegistryProps
+from infra.constructs.foundation.vpc_endpoints import cluster_services
+from infra.constructs.operations.log_groups import (
     LogGroups,
     LogGroupSpec,
     LogGroupsProps,
     build_log_group,
     cluster_log_group,
 )
-from infra.constructs.registry import Registry, RegistryProps
-from infra.constructs.system_nodes import SystemNodes, SystemNodesProps
-from infra.constructs.vpc_endpoints import cluster_services
-from infra.helm_values import ClusterFacts, RuntimeImage, RuntimeRelease, helm_values
-from infra.karpenter import NodeIdentity, node_class, node_pool
-from infra.pool_limits import pool_limits
+from infra.kubernetes.components import mirrored_repositories
+from infra.kubernetes.helm_values import ClusterFacts, RuntimeImage, RuntimeRelease, helm_values
+from infra.kubernetes.karpenter import NodeIdentity, node_class, node_pool
+from infra.kubernetes.pool_limits import pool_limits
+from infra.kubernetes.workload import mounted_deployment, workload_values
+from infra.observability.watched import Watched
 from infra.settings.cluster import check_cluster
 from infra.settings.components import check_components
 from infra.settings.edge import check_edge
 from infra.settings.pools import check_pools, pool_zones
 from infra.settings.root import ClusterStackSettings, Settings
+from infra.settings.zones import stack_zones
 from infra.stacks.base import KitStack
 from infra.stacks.edge import Edge, edge_of
 from infra.stacks.foundation import Foundation, FoundationProps
 from infra.stacks.observation import observe
 from infra.stacks.pods import KARPENTER_SERVICE_ACCOUNT, Pods, PodsProps
 from infra.stacks.releases import RUNTIME, release_repository
-from infra.stacks.zones import stack_zones
-from infra.watched import Watched
-from infra.workload import mounted_deployment, workload_values
 
 
 class LargeStack(KitStack):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from infra.constructs.alarms import Alarms, AlarmsProps
-from infra.constructs.dashboard import Dashboard, DashboardProps
+from infra.constructs.operations.alarms import Alarms, AlarmsProps
+from infra.constructs.operations.dashboard import Dashboard, DashboardProps
+from infra.observability.watched import Watched
 from infra.settings.alarms import AlarmSettings
 from infra.settings.budget import BudgetSettings
 from infra.stacks.base import KitStack
-from infra.watched import Watched
 
 
 def observe(

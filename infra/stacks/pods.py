@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from infra.constructs import karpenter_access
-from infra.constructs.cluster_addons import (
+from infra.constructs.cluster import karpenter_access
+from infra.constructs.cluster.addons import (
     CLOUDWATCH_NAMESPACE,
     CLOUDWATCH_SERVICE_ACCOUNT,
     EBS_CSI_NAMESPACE,
     EBS_CSI_SERVICE_ACCOUNT,
 )
-from infra.constructs.karpenter_access import KarpenterAccess, karpenter_policies
-from infra.constructs.pod_identity import PodIdentity, PodIdentityProps
-from infra.constructs.pod_rights import (
+from infra.constructs.cluster.karpenter_access import KarpenterAccess, karpenter_policies
+from infra.constructs.cluster.pod_identity import PodIdentity, PodIdentityProps
+from infra.constructs.cluster.pod_rights import (
     ebs_csi_policy_arn,
     read_metrics,
     read_models,

@@ -5,7 +5,7 @@ Other stacks know them by name, so that an image can be pushed before the endpoi
 
 from __future__ import annotations
 
-from infra.constructs.registry import Repository
+from infra.constructs.foundation.registry import Repository
 from infra.settings.root import Settings
 from infra.site import Site
 

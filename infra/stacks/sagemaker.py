@@ -10,25 +10,25 @@ from datetime import date
 from typing import Any
 
 from eagle3.config.deployment import DeploymentConfig
-from infra.constructs.endpoint import Endpoint, EndpointProps, endpoint_name
-from infra.constructs.endpoint_config import AsyncOutput, EndpointConfig, EndpointConfigProps
-from infra.constructs.endpoint_model import EndpointModel, EndpointModelProps
-from infra.constructs.endpoint_role import BucketFolder, EndpointNetwork, EndpointRole, EndpointRoleProps
-from infra.constructs.endpoint_scaling import EndpointScaling, EndpointScalingProps
-from infra.constructs.endpoint_security_group import EndpointSecurityGroup, EndpointSecurityGroupProps
-from infra.constructs.endpoint_topics import EndpointTopics, EndpointTopicsProps
-from infra.constructs.log_groups import LogGroups, LogGroupSpec, LogGroupsProps, endpoint_log_group
-from infra.constructs.vpc_endpoints import endpoint_services
+from infra.constructs.endpoint.config import AsyncOutput, EndpointConfig, EndpointConfigProps
+from infra.constructs.endpoint.endpoint import Endpoint, EndpointProps, endpoint_name
+from infra.constructs.endpoint.model import EndpointModel, EndpointModelProps
+from infra.constructs.endpoint.role import BucketFolder, EndpointNetwork, EndpointRole, EndpointRoleProps
+from infra.constructs.endpoint.scaling import EndpointScaling, EndpointScalingProps
+from infra.constructs.endpoint.security_group import EndpointSecurityGroup, EndpointSecurityGroupProps
+from infra.constructs.endpoint.topics import EndpointTopics, EndpointTopicsProps
+from infra.constructs.foundation.vpc_endpoints import endpoint_services
+from infra.constructs.operations.log_groups import LogGroups, LogGroupSpec, LogGroupsProps, endpoint_log_group
+from infra.observability.watched import Watched
 from infra.settings.endpoint_checks import check_endpoint
 from infra.settings.endpoint_container import Image, container_environment, endpoint_deployment, endpoint_image
 from infra.settings.endpoint_facts import concurrent_invocations, instance_of, is_isolated, target_concurrency
 from infra.settings.root import EndpointStackSettings, Settings
+from infra.settings.zones import stack_zones
 from infra.stacks.base import KitStack
 from infra.stacks.foundation import Foundation, FoundationProps
 from infra.stacks.observation import observe
 from infra.stacks.releases import RUNTIME, release_repository
-from infra.stacks.zones import stack_zones
-from infra.watched import Watched
 
 _REQUESTS, _ANSWERS, _FAILURES, _CAPTURED = "async/requests/", "async/answers/", "async/failures/", "captured/"
 

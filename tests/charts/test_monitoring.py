@@ -10,7 +10,7 @@ import pytest
 
 from chart_doubles import CHARTS, ROOT, fails, merged, render, values_file
 from eagle3.metrics.catalogue import CATALOGUE
-from infra.alarm_catalogue import ALARMS, Alarm, number, runbook_url
+from infra.observability.alarm_catalogue import ALARMS, Alarm, number, runbook_url
 from infra.settings.alarms import AlarmSettings
 from promql_doubles import DEAD, selectors, unknown
 

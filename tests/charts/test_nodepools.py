@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from chart_doubles import ROOT, fails, lint, load_yaml, merged, render
-from infra.karpenter import NodeIdentity, node_class, node_pool
-from infra.nodepool_values import chart_values, pool_values, settings_pools
-from infra.pool_limits import PoolLimits
+from infra.kubernetes.karpenter import NodeIdentity, node_class, node_pool
+from infra.kubernetes.nodepool_values import chart_values, pool_values, settings_pools
+from infra.kubernetes.pool_limits import PoolLimits
 from infra.settings.load import load_settings
 from infra.settings.pools import PoolSettings, Taint
 
@@ -104,8 +104,8 @@ def test_environments_render(environment):
 
 
 def test_values_are_printed_by_a_command():
-    """`python -m infra.nodepool_values` prints the pools of an environment; bad settings end with exit code 2."""
-    command = [sys.executable, "-m", "infra.nodepool_values"]
+    """The module run by itself prints the pools of an environment; bad settings end with exit code 2."""
+    command = [sys.executable, "-m", "infra.kubernetes.nodepool_values"]
     environment = {"EAGLE3KIT_ENVIRONMENT": "prod", "PYTHONPATH": f"{ROOT}:{ROOT / 'runtime'}"}
     run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=120, check=True)
     assert load_yaml(run.stdout) == [{"pools": settings_pools(load_settings("prod", ""))}]

@@ -9,7 +9,7 @@ import pytest
 
 from chart_doubles import lint, render
 from eagle3.errors import ConfigError
-from infra.catalogue.components import COPY_IMAGE
+from infra.kubernetes.components import COPY_IMAGE
 from stack_doubles import _EDGE, stack
 
 TARGET_GROUP = "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/eagle3/0123456789abcdef"

@@ -7,10 +7,17 @@ import yaml
 
 from chart_doubles import CHARTS, fails, merged, render, values_file
 from eagle3.config.deployment import DeploymentConfig, parse_config
-from infra.catalogue.components import components, mirrored_repositories
-from infra.helm_values import ClusterFacts, RuntimeImage, RuntimeRelease, gpu_tolerations, helm_values, runtime_config
-from infra.karpenter import node_pool
-from infra.pool_limits import pool_limits
+from infra.kubernetes.components import components, mirrored_repositories
+from infra.kubernetes.helm_values import (
+    ClusterFacts,
+    RuntimeImage,
+    RuntimeRelease,
+    gpu_tolerations,
+    helm_values,
+    runtime_config,
+)
+from infra.kubernetes.karpenter import node_pool
+from infra.kubernetes.pool_limits import pool_limits
 from infra.settings.components import ComponentSettings
 from infra.settings.pools import PoolSettings, Taint
 

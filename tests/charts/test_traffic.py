@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from chart_doubles import fails, render
-from infra.constructs.load_balancer import PATHS
+from infra.constructs.edge.load_balancer import PATHS
 
 GATEWAY = {"enabled": True, "parentRefs": [{"name": "public", "namespace": "gateways"}]}
 ARN = "arn:aws:elasticloadbalancing:eu-west-1:123456789012:targetgroup/eagle3-api/0123456789abcdef"

@@ -8,9 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 from eagle3.metrics.catalogue import CATALOGUE
-from infra.alarm_catalogue import ALARMS, BUDGET, alarms_of, expression_of, number, runbook_url
+from infra.observability.alarm_catalogue import ALARMS, BUDGET, alarms_of, expression_of, number, runbook_url
+from infra.observability.watched import AWS_METRICS, Watched
 from infra.settings.alarms import AlarmSettings
-from infra.watched import AWS_METRICS, Watched
 from operations_doubles import CLUSTER, ENDPOINT
 
 RUNTIME_METRICS = {entry.cloudwatch: entry for entry in CATALOGUE if entry.cloudwatch}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from infra.alarm_catalogue import ALARMS, alarms_of, number, runbook_url
-from infra.constructs.alarms import Alarms, AlarmsProps
+from infra.constructs.operations.alarms import Alarms, AlarmsProps
+from infra.observability.alarm_catalogue import ALARMS, alarms_of, number, runbook_url
 from infra.settings.alarms import AlarmSettings
 from infra_doubles import SITE, synthesize
 from operations_doubles import ALARM_SETTINGS, CLUSTER, CLUSTER_SITE, ENDPOINT, ENDPOINT_SITE, operations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from infra.constructs.budget import Budget, BudgetProps
+from infra.constructs.operations.budget import Budget, BudgetProps
 from infra.cost_tags import PROJECT, cost_tags
 from infra.settings.budget import BudgetSettings
 from infra_doubles import SITE, synthesize

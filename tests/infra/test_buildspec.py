@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from bootstrap_doubles import COMPONENTS, BuildMachine, addresses, script_of
-from infra.bootstrap_buildspec import bootstrap_buildspec
-from infra.buildspec import buildspec
-from infra.catalogue.components import components, mirrored_images
-from infra.mirror_buildspec import mirror_buildspec, repository_variable
+from infra.kubernetes.bootstrap_buildspec import bootstrap_buildspec
+from infra.kubernetes.buildspec import buildspec
+from infra.kubernetes.components import components, mirrored_images
+from infra.kubernetes.mirror_buildspec import mirror_buildspec, repository_variable
 from infra.settings.components import Chart
 
 SPECS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cluster_doubles import CLUSTER_NAME, build_cluster, cluster_stack, depends_on
-from infra.constructs.cluster import DISCOVERY_TAG, Cluster, ClusterProps
-from infra.constructs.cluster_roles import NODE_POLICIES
+from infra.constructs.cluster.cluster import DISCOVERY_TAG, Cluster, ClusterProps
+from infra.constructs.cluster.roles import NODE_POLICIES
 from infra.settings.cluster import ClusterSettings
 from infra.site import Subnet
 from infra_doubles import SITE, synthesize

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from cluster_doubles import CLUSTER_NAME, build_cluster, cluster_stack, depends_on
-from infra.constructs.cluster_addons import EMF_ENDPOINT, cloudwatch_values
+from infra.constructs.cluster.addons import EMF_ENDPOINT, cloudwatch_values
 from infra.settings.cluster import CloudWatchAgentSettings, ClusterSettings
 from infra_doubles import SITE, synthesize
 

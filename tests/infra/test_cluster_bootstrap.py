@@ -8,7 +8,7 @@ import re
 import pytest
 
 from bootstrap_doubles import CLUSTER, COMPONENTS, stack
-from infra.catalogue.components import components, mirrored_repositories
+from infra.kubernetes.components import components, mirrored_repositories
 from infra_doubles import SITE
 
 PROJECTS = ("mirror", "bootstrap")

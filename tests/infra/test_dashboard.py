@@ -8,9 +8,9 @@ import re
 import pytest
 
 from eagle3.metrics.catalogue import CATALOGUE
-from infra.dashboard_body import GRAPHS, dashboard_body
+from infra.observability.dashboard_body import GRAPHS, dashboard_body
+from infra.observability.watched import AWS_METRICS, Watched
 from infra.settings.alarms import AlarmSettings
-from infra.watched import AWS_METRICS, Watched
 from operations_doubles import CLUSTER, CLUSTER_SITE, ENDPOINT, ENDPOINT_SITE, operations
 
 RUNTIME = {entry.cloudwatch for entry in CATALOGUE if entry.cloudwatch}

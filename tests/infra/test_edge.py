@@ -8,9 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 from eagle3.errors import ConfigError
-from infra.constructs.cdn import ALL_VIEWER, CACHING_DISABLED, Cdn, CdnProps
-from infra.constructs.firewall import Firewall, FirewallProps
-from infra.constructs.load_balancer import PATHS, LoadBalancer, LoadBalancerProps
+from infra.constructs.edge.cdn import ALL_VIEWER, CACHING_DISABLED, Cdn, CdnProps
+from infra.constructs.edge.firewall import Firewall, FirewallProps
+from infra.constructs.edge.load_balancer import PATHS, LoadBalancer, LoadBalancerProps
 from infra.framework import aws
 from infra.settings.edge import EdgeSettings, check_edge
 from infra_doubles import SITE, synthesize

@@ -6,8 +6,8 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from infra.constructs.encryption import Encryption, EncryptionProps
-from infra.constructs.key_policies import DOMAINS, key_statements
+from infra.constructs.foundation.encryption import Encryption, EncryptionProps
+from infra.constructs.foundation.key_policies import DOMAINS, key_statements
 from infra.site import Site
 from infra_doubles import SITE, synthesize
 

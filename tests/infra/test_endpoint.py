@@ -7,7 +7,7 @@ import pytest
 from eagle3.config.deployment import DeploymentConfig, parse_config
 from eagle3.config.environment import environment_values
 from endpoint_doubles import DATA_KEY, NAME, TOPIC, endpoint_stack
-from infra.constructs.endpoint import Endpoint, EndpointProps
+from infra.constructs.endpoint.endpoint import Endpoint, EndpointProps
 from infra.settings.endpoint import EndpointSettings
 from infra_doubles import SITE, synthesize
 

@@ -9,8 +9,8 @@ import pytest
 
 from eagle3.config.deployment import DeploymentConfig
 from endpoint_doubles import NAME, endpoint_stack
-from infra.constructs.endpoint_config import VARIANT
-from infra.constructs.endpoint_scaling import CONCURRENCY_METRIC
+from infra.constructs.endpoint.config import VARIANT
+from infra.constructs.endpoint.scaling import CONCURRENCY_METRIC
 from infra.settings.endpoint import EndpointSettings
 
 

@@ -9,9 +9,9 @@ import pytest
 from bootstrap_doubles import COMPONENTS, FACTS, POOL, RUNTIME, addresses
 from eagle3.config.deployment import DeploymentConfig, parse_config
 from eagle3.errors import ConfigError
-from infra.catalogue.components import components, mirrored_images
-from infra.helm_values import RuntimeImage, gpu_tolerations, helm_values, runtime_config
-from infra.karpenter import GPU_LABEL
+from infra.kubernetes.components import components, mirrored_images
+from infra.kubernetes.helm_values import RuntimeImage, gpu_tolerations, helm_values, runtime_config
+from infra.kubernetes.karpenter import GPU_LABEL
 from infra.settings.components import ComponentSettings
 from infra.settings.pools import PoolSettings, Taint
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cluster_doubles import CLUSTER_NAME, cluster_stack, depends_on
-from infra.constructs.interruption import EVENTS, Interruption, InterruptionProps
+from infra.constructs.cluster.interruption import EVENTS, Interruption, InterruptionProps
 from infra.framework import aws
 from infra_doubles import SITE, synthesize
 

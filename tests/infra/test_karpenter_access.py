@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cluster_doubles import CLUSTER_NAME, cluster_stack
-from infra.constructs.karpenter_access import KarpenterAccess, karpenter_policies
+from infra.constructs.cluster.karpenter_access import KarpenterAccess, karpenter_policies
 from infra.policy import policy_document
 from infra_doubles import SITE
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from infra.karpenter import GPU_LABEL, NodeIdentity, manifest_list, node_class, node_pool
-from infra.pool_limits import PoolLimits, pool_limits
+from infra.kubernetes.karpenter import GPU_LABEL, NodeIdentity, manifest_list, node_class, node_pool
+from infra.kubernetes.pool_limits import PoolLimits, pool_limits
 from infra.settings.pools import PoolSettings, Taint
 
 DURATION = re.compile(r"^([0-9]+(s|m|h))+$")

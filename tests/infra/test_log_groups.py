@@ -6,7 +6,7 @@ import fnmatch
 
 import pytest
 
-from infra.constructs.log_groups import LogGroups, LogGroupSpec, LogGroupsProps, build_log_group
+from infra.constructs.operations.log_groups import LogGroups, LogGroupSpec, LogGroupsProps, build_log_group
 from infra_doubles import SITE, synthesize
 from operations_doubles import operations
 

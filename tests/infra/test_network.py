@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from eagle3.errors import ConfigError
 from foundation_doubles import default, everything
-from infra.constructs.network import Network, NetworkProps
+from infra.constructs.foundation.network import Network, NetworkProps
 from infra.settings.network import NetworkSettings, check_zones
 from infra_doubles import SITE, synthesize
 

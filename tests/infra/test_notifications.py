@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infra.constructs.notifications import PUBLISHERS, Notifications, NotificationsProps
+from infra.constructs.operations.notifications import PUBLISHERS, Notifications, NotificationsProps
 from infra_doubles import SITE, synthesize
 from operations_doubles import operations
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from cluster_doubles import CLUSTER_NAME, cluster_stack, depends_on
-from infra.constructs.pod_identity import PodIdentity, PodIdentityProps
-from infra.constructs.pod_rights import read_models, register_targets, write_telemetry
+from infra.constructs.cluster.pod_identity import PodIdentity, PodIdentityProps
+from infra.constructs.cluster.pod_rights import read_models, register_targets, write_telemetry
 from infra.policy import policy_document
 from infra_doubles import SITE, synthesize
 

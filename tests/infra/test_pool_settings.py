@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from eagle3.config.validation import first_error
 from eagle3.errors import ConfigError
-from infra.pool_limits import pool_limits
+from infra.kubernetes.pool_limits import pool_limits
 from infra.settings.components import ComponentSettings, check_components
 from infra.settings.pools import PoolSettings, check_pools, pool_zones
 

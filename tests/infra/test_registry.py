@@ -7,7 +7,7 @@ import json
 import pytest
 
 from foundation_doubles import default
-from infra.constructs.registry import Registry, RegistryProps
+from infra.constructs.foundation.registry import Registry, RegistryProps
 from infra_doubles import SITE, synthesize
 
 

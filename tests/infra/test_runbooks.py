@@ -10,7 +10,7 @@ import botocore.session
 import pytest
 from botocore import xform_name
 
-from infra.alarm_catalogue import ALARMS, BUDGET, runbook_index
+from infra.observability.alarm_catalogue import ALARMS, BUDGET, runbook_index
 from infra.settings.root import ClusterStackSettings, EndpointStackSettings, Settings
 
 FOLDER = Path(__file__).parents[2] / "docs" / "runbooks"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infra.constructs.state import StateBucket, StateBucketProps
+from infra.constructs.foundation.state import StateBucket, StateBucketProps
 from infra_doubles import SITE, synthesize
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from foundation_doubles import default, everything
-from infra.constructs.bucket import bucket_name
-from infra.constructs.storage import AccessLogBucket, AccessLogBucketProps, ModelBucket, ModelBucketProps
+from infra.constructs.foundation.bucket import bucket_name
+from infra.constructs.foundation.storage import AccessLogBucket, AccessLogBucketProps, ModelBucket, ModelBucketProps
 from infra.site import Site
 from infra_doubles import SITE, synthesize
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from foundation_doubles import default
-from infra.constructs.vpc_endpoints import (
+from infra.constructs.foundation.vpc_endpoints import (
     INTERFACE_SERVICES,
     VpcEndpoints,
     VpcEndpointsProps,

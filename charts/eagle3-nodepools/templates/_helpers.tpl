@@ -26,7 +26,7 @@ Usage: {{ include "eagle3-nodepools.check" $ }}
 {{- define "eagle3-nodepools.check" -}}
 {{- $values := .Values -}}
 {{- if not $values.pools -}}
-{{- fail "pools is empty; name one node pool at least, such as pools[0].name=gpu with limits; `python -m infra.nodepool_values` prints values made from the stacks' settings" -}}
+{{- fail "pools is empty; name one node pool at least, such as pools[0].name=gpu with limits; `python -m infra.kubernetes.nodepool_values` prints values made from the stacks' settings" -}}
 {{- end -}}
 {{- if and $values.role $values.instanceProfile -}}
 {{- fail (printf "role (%s) and instanceProfile (%s) are both given; nodes run as one of them: remove the other" $values.role $values.instanceProfile) -}}
@@ -61,7 +61,7 @@ Usage: {{ include "eagle3-nodepools.checkSettings" $pool }}
 {{- define "eagle3-nodepools.checkSettings" -}}
 {{- range $key := list "budget_share" "max_nodes" "zones_confirmed" -}}
 {{- if hasKey $ $key -}}
-{{- fail (printf "pool %s: %s is a setting of the CDKTF stacks, which know prices and zones; here give limits.gpus, limits.vcpus and zones (`python -m infra.nodepool_values` prints them)" $.name $key) -}}
+{{- fail (printf "pool %s: %s is a setting of the CDKTF stacks, which know prices and zones; here give limits.gpus, limits.vcpus and zones (`python -m infra.kubernetes.nodepool_values` prints them)" $.name $key) -}}
 {{- end -}}
 {{- end -}}
 {{- if not (regexMatch "^(al2023@v20[0-9]{6}|bottlerocket@v?[0-9]+\\.[0-9]+\\.[0-9]+)$" .ami_alias) -}}

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from infra.bootstrap_buildspec import NODE_CLASSES, NODE_POOLS, bootstrap_buildspec
-from infra.catalogue.components import components
-from infra.constructs.artifact_mirror import ArtifactStore
+from infra.constructs.cluster.artifact_mirror import ArtifactStore
 from infra.framework import Construct, aws
-from infra.karpenter import manifest_list
-from infra.mirror_buildspec import mirror_buildspec
+from infra.kubernetes.bootstrap_buildspec import NODE_CLASSES, NODE_POOLS, bootstrap_buildspec
+from infra.kubernetes.components import components
+from infra.kubernetes.karpenter import manifest_list
+from infra.kubernetes.mirror_buildspec import mirror_buildspec
 from infra.policy import Statement, policy_document, trust_policy
 from infra.settings.components import ComponentSettings
 from infra.site import Site

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from infra.observability.watched import Fact, Metric, Watched
 from infra.settings.alarms import AlarmSettings
-from infra.watched import Fact, Metric, Watched
 
 _WIDTH = 24
 _HEIGHT = 6

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from infra.observability.watched import Fact, Metric, Watched
 from infra.settings.alarms import AlarmSettings
-from infra.watched import Fact, Metric, Watched
 
 BUDGET = "budget"
 """Runbook of the budget's notifications, which AWS Budgets sends itself."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from infra.alarm_catalogue import Alarm, alarms_of, expression_of, number, runbook_url
 from infra.framework import Construct, aws
+from infra.observability.alarm_catalogue import Alarm, alarms_of, expression_of, number, runbook_url
+from infra.observability.watched import Metric, Watched
 from infra.settings.alarms import AlarmSettings
 from infra.site import Site
-from infra.watched import Metric, Watched
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

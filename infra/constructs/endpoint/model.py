@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.checkov import skip
-from infra.constructs.endpoint_role import EndpointNetwork
+from infra.constructs.endpoint.role import EndpointNetwork
 from infra.framework import Construct, Lifecycle, aws
 from infra.site import Site
 

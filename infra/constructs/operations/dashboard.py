@@ -1,4 +1,4 @@
-"""One dashboard a stack. Knows no metrics: infra/dashboard_body.py says what is shown."""
+"""One dashboard a stack. Knows no metrics: infra/observability/dashboard_body.py says what is shown."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from infra.dashboard_body import dashboard_body
 from infra.framework import Construct, aws
+from infra.observability.dashboard_body import dashboard_body
+from infra.observability.watched import Watched
 from infra.settings.alarms import AlarmSettings
 from infra.site import Site
-from infra.watched import Watched
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from infra.constructs.bucket import ACCESS_LOG_PREFIX, SecureBucket, SecureBucketProps, bucket_arn
+from infra.constructs.foundation.bucket import ACCESS_LOG_PREFIX, SecureBucket, SecureBucketProps, bucket_arn
 from infra.framework import Construct
 from infra.policy import Statement
 from infra.site import Site

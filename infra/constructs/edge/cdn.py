@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.checkov import skip
-from infra.constructs.cdn_policies import CdnPolicies
+from infra.constructs.edge.cdn_policies import CdnPolicies
 from infra.framework import Construct, aws
 from infra.site import Site
 

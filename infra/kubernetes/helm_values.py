@@ -14,8 +14,8 @@ from typing import Any
 
 from eagle3.config.deployment import DeploymentConfig
 from eagle3.errors import ConfigError
-from infra.catalogue.components import COPY_IMAGE, Component, MirroredImage, components
-from infra.karpenter import GPU_LABEL
+from infra.kubernetes.components import COPY_IMAGE, Component, MirroredImage, components
+from infra.kubernetes.karpenter import GPU_LABEL
 from infra.settings.components import ComponentSettings
 from infra.settings.pools import PoolSettings
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.checkov import skip
-from infra.constructs.bucket import SecureBucket, SecureBucketProps, Transition, bucket_arn
+from infra.constructs.foundation.bucket import SecureBucket, SecureBucketProps, Transition, bucket_arn
 from infra.framework import Construct, aws
 from infra.policy import Statement, policy_document, trust_policy
 from infra.settings.audit import AuditSettings

@@ -10,9 +10,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from infra.buildspec import buildspec, helm_file, kubectl_file
-from infra.catalogue.components import Component, components
-from infra.karpenter import MANAGED_BY
+from infra.kubernetes.buildspec import buildspec, helm_file, kubectl_file
+from infra.kubernetes.components import Component, components
+from infra.kubernetes.karpenter import MANAGED_BY
 from infra.settings.components import ComponentSettings
 
 NODE_CLASSES = "node-classes"

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from infra.bootstrap_buildspec import bootstrap_buildspec
-from infra.constructs.artifact_mirror import ArtifactStore
-from infra.constructs.build_project import BuildLog, BuildNetwork, BuildProject, BuildProjectProps
+from infra.constructs.cluster.artifact_mirror import ArtifactStore
+from infra.constructs.cluster.build_project import BuildLog, BuildNetwork, BuildProject, BuildProjectProps
 from infra.framework import Construct, aws
+from infra.kubernetes.bootstrap_buildspec import bootstrap_buildspec
 from infra.policy import Statement
 from infra.settings.components import ComponentSettings
 from infra.site import Site, Subnet

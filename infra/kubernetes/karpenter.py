@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from infra.pool_limits import PoolLimits
+from infra.kubernetes.pool_limits import PoolLimits
 from infra.settings.pools import PoolSettings
 
 MANAGED_BY = "eagle3-kit"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from infra.constructs.key_policies import Domain, key_statements
+from infra.constructs.foundation.key_policies import Domain, key_statements
 from infra.framework import Construct, Lifecycle, aws
 from infra.policy import policy_document
 from infra.site import Site

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import shlex
 
-from infra.buildspec import buildspec, helm_file, kubectl_file
-from infra.catalogue.components import Component, MirroredImage, components, mirrored_images
+from infra.kubernetes.buildspec import buildspec, helm_file, kubectl_file
+from infra.kubernetes.components import Component, MirroredImage, components, mirrored_images
 from infra.settings.components import ComponentSettings, Tool
 
 _HELM_URL = "https://get.helm.sh/helm-v{version}-linux-amd64.tar.gz"

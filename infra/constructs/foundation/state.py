@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from infra.constructs.bucket import SecureBucket, SecureBucketProps
+from infra.constructs.foundation.bucket import SecureBucket, SecureBucketProps
 from infra.framework import Construct
 from infra.site import Site
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from eagle3.config.deployment import EMBEDDED, DeploymentConfig
 from eagle3.errors import ConfigError
-from infra.pool_limits import PoolLimits
+from infra.kubernetes.pool_limits import PoolLimits
 from infra.settings.pools import PoolSettings
 from infra.settings.workload import WorkloadSettings
 

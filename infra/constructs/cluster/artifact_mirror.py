@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.catalogue.components import mirrored_repositories
-from infra.constructs.build_project import BuildLog, BuildProject, BuildProjectProps
+from infra.constructs.cluster.build_project import BuildLog, BuildProject, BuildProjectProps
 from infra.framework import Construct
-from infra.mirror_buildspec import mirror_buildspec, repository_variable
+from infra.kubernetes.components import mirrored_repositories
+from infra.kubernetes.mirror_buildspec import mirror_buildspec, repository_variable
 from infra.policy import Statement
 from infra.settings.components import ComponentSettings
 from infra.site import Site

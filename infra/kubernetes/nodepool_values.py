@@ -1,4 +1,4 @@
-"""Values of the chart eagle3-nodepools, made from the settings of the stack large: `python -m infra.nodepool_values`.
+"""Values of the chart eagle3-nodepools from the stack large's settings: `python -m infra.kubernetes.nodepool_values`.
 
 Knows settings, zones and prices; ids of an account's network and keys are the caller's. Invariant: the chart given
 these values renders the manifests that the stack applies, so a pool is described once, in the settings.
@@ -15,12 +15,12 @@ import yaml
 
 from eagle3.errors import Eagle3Error
 from infra.catalogue.gpu_instances import offered_zones
-from infra.karpenter import NodeIdentity
-from infra.pool_limits import PoolLimits, pool_limits
+from infra.kubernetes.karpenter import NodeIdentity
+from infra.kubernetes.pool_limits import PoolLimits, pool_limits
 from infra.settings.load import load_settings
 from infra.settings.pools import PoolSettings, check_pools, pool_zones
 from infra.settings.root import Settings
-from infra.stacks.zones import stack_zones
+from infra.settings.zones import stack_zones
 
 # What follows from prices and zones is given as limits and zones: the chart has no tables of either.
 _RESOLVED = frozenset({"budget_share", "max_nodes", "zones_confirmed", "one_zone"})

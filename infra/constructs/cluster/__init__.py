@@ -1,0 +1,1 @@
+"""An EKS cluster, its nodes and rights, and what installs software into it."""

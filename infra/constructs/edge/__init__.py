@@ -1,0 +1,1 @@
+"""The public edge: CloudFront, its firewall, the load balancer behind it."""

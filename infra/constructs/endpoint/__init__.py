@@ -1,0 +1,1 @@
+"""A SageMaker endpoint, piece by piece."""

@@ -1,0 +1,1 @@
+"""Network, keys, buckets, repositories and records that every stack stands on."""

@@ -1,0 +1,1 @@
+"""Alarms, dashboards, log groups, topics and budgets."""

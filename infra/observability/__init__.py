@@ -1,0 +1,1 @@
+"""What is watched, alarms and dashboards as data. Pure functions."""
