@@ -29,7 +29,7 @@ run: $(VENV)/.runtime ## Run the demo: the embedded target with its draft, besid
 	fi
 
 test: $(VENV)/.dev $(CHECKOV)/.ready node_modules/.ready ## Run every test that needs no GPU and no vLLM (PYTEST_ARGS adds arguments)
-	$(BIN)/python -m pytest -m "not gpu and not vllm" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not gpu and not vllm" --numprocesses 2 --dist loadfile $(PYTEST_ARGS)
 
 test-vllm: $(VENV)/.dev $(VLLM)/.ready ## Run the tests against the real vLLM, CPU build (downloads 1 GB once, 5 minutes)
 	$(BIN)/python -m pytest -m vllm $(PYTEST_ARGS)
