@@ -28,6 +28,8 @@ run: $(VENV)/.runtime ## Run the demo: the embedded target with its draft, besid
 		echo "The rehearsal of the stack small needs terraform and Node.js (npm); it is left out."; \
 	fi
 
+# Two processes share the cores: waiting threads must not spin.
+test: export OMP_WAIT_POLICY := passive
 test: $(VENV)/.dev $(CHECKOV)/.ready node_modules/.ready ## Run every test that needs no GPU and no vLLM (PYTEST_ARGS adds arguments)
 	$(BIN)/python -m pytest -m "not gpu and not vllm" --numprocesses 2 --dist loadfile $(PYTEST_ARGS)
 

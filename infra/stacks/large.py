@@ -10,11 +10,9 @@ import sys
 from datetime import date
 from typing import Any
 
-from eagle3.errors import ConfigError
-from infra.catalogue.gpu_instances import gpu_instance, offered_zones
+from infra.catalogue.gpu_instances import gpu_instance
 from infra.constructs.cluster.access import ClusterAccess, ClusterAccessProps
 from infra.constructs.cluster.addons import (
-    EMF_ENDPOINT,
     NetworkAddons,
     NetworkAddonsProps,
     WorkloadAddons,
@@ -24,7 +22,7 @@ from infra.constructs.cluster.addons import (
 )
 from infra.constructs.cluster.artifact_mirror import ArtifactMirror, ArtifactMirrorProps, ArtifactStore, MirrorTarget
 from infra.constructs.cluster.bootstrap import ClusterBootstrap, ClusterBootstrapProps
-from infra.constructs.cluster.bootstrap_plan import BootstrapPlan, BootstrapPlanProps, Project
+from infra.constructs.cluster.bootstrap_plan import Project
 from infra.constructs.cluster.build_project import BuildLog
 from infra.constructs.cluster.cluster import Cluster, ClusterProps
 from infra.constructs.cluster.interruption import EVENTS, Interruption, InterruptionProps
@@ -40,23 +38,17 @@ from infra.constructs.operations.log_groups import (
     cluster_log_group,
 )
 from infra.kubernetes.components import mirrored_repositories
-from infra.kubernetes.helm_values import ClusterFacts, RuntimeImage, RuntimeRelease, helm_values
-from infra.kubernetes.karpenter import NodeIdentity, node_class, node_pool
 from infra.kubernetes.pool_limits import pool_limits
-from infra.kubernetes.workload import mounted_deployment, workload_values
 from infra.observability.watched import Watched
-from infra.settings.cluster import check_cluster
-from infra.settings.components import check_components
-from infra.settings.edge import check_edge
-from infra.settings.pools import check_pools, pool_zones
-from infra.settings.root import ClusterStackSettings, Settings
+from infra.settings.large_checks import check_large, zones_with_gpus
+from infra.settings.root import Settings
 from infra.settings.zones import stack_zones
 from infra.stacks.base import KitStack
 from infra.stacks.edge import Edge, edge_of
 from infra.stacks.foundation import Foundation, FoundationProps
+from infra.stacks.installation import InstallationProps, install
 from infra.stacks.observation import observe
-from infra.stacks.pods import KARPENTER_SERVICE_ACCOUNT, Pods, PodsProps
-from infra.stacks.releases import RUNTIME, release_repository
+from infra.stacks.pods import Pods, PodsProps
 
 
 class LargeStack(KitStack):
@@ -64,8 +56,10 @@ class LargeStack(KitStack):
 
     def __init__(self, scope: Any, settings: Settings, today: date) -> None:
         own = settings.large
-        zones = stack_zones(own.network, settings.region, preferred=_zones_with_gpus(own, settings.region))
-        _check(own, region=settings.region, zones=zones, today=today)
+        zones = stack_zones(own.network, settings.region, preferred=zones_with_gpus(own, settings.region))
+        notice = check_large(own, region=settings.region, zones=zones, today=today)
+        if notice is not None:
+            print(f"eagle3-kit: {notice}", file=sys.stderr)  # noqa: T201, what a deployment shows its user
         super().__init__(scope, "large", settings, zones=zones, budget=own.budget)
         self.settings, self.own = settings, own
         self.limits = [
@@ -120,7 +114,26 @@ class LargeStack(KitStack):
             port=own.deployment.serving.port,
         )
         started = self._inside()
-        self._install(started)
+        install(
+            self,
+            InstallationProps(
+                settings=settings,
+                own=own,
+                limits=self.limits,
+                base=self.base,
+                cluster_name=self.cluster_name,
+                node_group_id=self.cluster.node_security_group_id,
+                instance_profile=self.roles.karpenter_instance_profile_name,
+                queue_name=self.interruption.queue_name,
+                repositories={name: made.url for name, made in self.repositories.items()},
+                store=self.store,
+                mirror=Project(name=self.mirror.project_name, arn=self.mirror.project_arn),
+                bootstrap=Project(name=self.bootstrap.project_name, arn=self.bootstrap.project_arn),
+                metrics_log_group=self.metrics_log_group,
+                edge=self.edge,
+                after=started,
+            ),
+        )
         observe(
             self,
             settings.alarms,
@@ -278,86 +291,6 @@ class LargeStack(KitStack):
         )
         return (*access.ready, *nodes.ready, *pods.ready, *addons.ready)
 
-    def _install(self, after: tuple[Any, ...]) -> None:
-        own, site = self.own, self.site
-        plan = BootstrapPlan(
-            self,
-            "BootstrapPlan",
-            BootstrapPlanProps(
-                site=site,
-                components=own.components,
-                values=helm_values(
-                    own.components,
-                    facts=self._facts(),
-                    pools=own.pools,
-                    repositories={name: made.url for name, made in self.repositories.items()},
-                    runtime=self._runtime(),
-                ),
-                node_classes=[self._node_class(pool) for pool in own.pools],
-                node_pools=[
-                    node_pool(
-                        pool,
-                        limits=limits,
-                        zones=pool_zones(pool, region=site.region, zones=site.zones),
-                    )
-                    for pool, limits in zip(own.pools, self.limits, strict=True)
-                ],
-                own_chart=None if own.workload.chart_archive is None else str(own.workload.chart_archive),
-                store=self.store,
-                mirror=Project(name=self.mirror.project_name, arn=self.mirror.project_arn),
-                bootstrap=Project(name=self.bootstrap.project_name, arn=self.bootstrap.project_arn),
-                topic_arn=self.base.notifications.topic_arn,
-                after=after,
-            ),
-        )
-        self.output("InstallAgain", plan.start_command, "Installs everything in the cluster again")
-
-    def _facts(self) -> ClusterFacts:
-        return ClusterFacts(
-            cluster_name=self.cluster_name,
-            region=self.site.region,
-            vpc_id=self.base.network.vpc_id,
-            isolated=self.own.network.nat == "none",
-            interruption_queue=self.interruption.queue_name,
-            karpenter_service_account=KARPENTER_SERVICE_ACCOUNT,
-            zonal_shift=self.own.cluster.zonal_shift,
-            emf_endpoint=EMF_ENDPOINT if self.own.cluster.cloudwatch_agent.enabled else None,
-            emf_log_group=self.metrics_log_group,
-        )
-
-    def _runtime(self) -> RuntimeRelease | None:
-        own, workload = self.own, self.own.workload
-        if workload.chart_archive is None:
-            return None
-        repository = release_repository(self.settings, self.site, RUNTIME)
-        image = RuntimeImage(repository=repository.url, tag=workload.image_tag, digest=workload.image_digest)
-        more = workload_values(
-            workload,
-            own.deployment,
-            pools=own.pools,
-            limits=self.limits,
-            region=self.site.region,
-            model_bucket=self.base.models.name,
-            has_keda=own.components.keda.enabled,
-        )
-        if self.edge is not None:
-            more["targetGroupBinding"] = {
-                "targetGroupARN": self.edge.target_group_arn,
-                "sourceCidrs": [self.base.network.cidr],
-            }
-        return RuntimeRelease(deployment=mounted_deployment(own.deployment, workload), image=image, more=more)
-
-    def _node_class(self, pool: Any) -> dict[str, Any]:
-        subnets = pool_zones(pool, region=self.site.region, zones=self.site.zones)
-        return node_class(
-            pool,
-            identity=NodeIdentity(instance_profile=self.roles.karpenter_instance_profile_name),
-            subnet_ids=[subnet.id for subnet in self.base.network.private_subnets if subnet.zone in subnets],
-            security_group_ids=[self.cluster.node_security_group_id],
-            kms_key_arn=self.base.keys["volumes"].arn,
-            tags=self.tags,
-        )
-
     def _watched(self) -> Watched:
         own = self.own
         smallest = min((gpu_instance(name) for pool in own.pools for name in pool.instance_types), key=_memory_mib)
@@ -372,31 +305,6 @@ class LargeStack(KitStack):
             bootstrap_project_name=self.bootstrap.project_name,
             load_balancer_suffix=None if self.edge is None else self.edge.load_balancer_suffix,
         )
-
-
-def _check(own: ClusterStackSettings, *, region: str, zones: tuple[str, ...], today: date) -> None:
-    notice = check_cluster(own.cluster, karpenter_version=own.components.karpenter.version, today=today)
-    if notice is not None:
-        print(f"eagle3-kit: {notice}", file=sys.stderr)  # noqa: T201
-    check_components(own.components, kubernetes_version=own.cluster.kubernetes_version, has_edge=own.edge.enabled)
-    check_pools(own.pools, region=region, zones=zones)
-    check_edge(own.edge, region=region, has_internet_gateway=own.network.nat != "none")
-    most = max(gpu_instance(name).gpus for pool in own.pools for name in pool.instance_types)
-    if own.deployment.engine.tensor_parallel > most:
-        raise ConfigError(
-            f"large.deployment.engine.tensor_parallel must be at most {most}, the GPUs of the largest instance of the "
-            f"pools; got {own.deployment.engine.tensor_parallel}; lower it or add larger instances"
-        )
-    archive = own.workload.chart_archive
-    if archive is not None and not archive.is_file():
-        raise ConfigError(
-            f"large.workload.chart_archive must be a packaged chart; got {str(archive)!r}, which is no file; "
-            "`make release` writes dist/eagle3-VERSION.tgz"
-        )
-
-
-def _zones_with_gpus(own: ClusterStackSettings, region: str) -> tuple[str, ...]:
-    return tuple(zone for pool in own.pools for name in pool.instance_types for zone in offered_zones(name, region))
 
 
 def _memory_mib(instance: Any) -> int:

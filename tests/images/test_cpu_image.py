@@ -111,7 +111,7 @@ def test_life_of_a_container(running: Running, container: Container, tmp_path: P
     port = {"EAGLE3_SERVING__PORT": str(running.port)}
     assert container.output("eagle3-healthcheck", environment=port, log=tmp_path / "health")[0] == 0
 
-    body = {"prompt": "Once upon a time", "max_tokens": 40, "ignore_eos": True, "stream": True}
+    body = {"prompt": "Once upon a time", "max_tokens": 16, "ignore_eos": True, "stream": True}
     texts, ended = [], None
     with httpx.stream("POST", f"{running.url}/invocations", json=body, timeout=60) as response:
         for line in response.iter_lines():
