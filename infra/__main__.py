@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -17,9 +16,8 @@ from eagle3.errors import Eagle3Error
 
 def main(environ: Mapping[str, str]) -> int:
     """Synthesize into the folder that the command line names (cdktf.out by default)."""
-    warnings.simplefilter("default")
     try:
-        # The framework starts a process when imported, and may be missing: both after reading is too late to tell well.
+        # Imported here, so that a framework that is missing or misnamed ends with one line too.
         from infra.app import STACKS, build_app
         from infra.settings.load import load_settings
 

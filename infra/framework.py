@@ -37,8 +37,11 @@ if FRAMEWORK not in FRAMEWORKS:
     raise ConfigError(f"EAGLE3KIT_FRAMEWORK must be one of {', '.join(FRAMEWORKS)}; got {FRAMEWORK!r}")
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 
-_core: Any = importlib.import_module(FRAMEWORK)
-_constructs: Any = importlib.import_module("constructs")
+try:
+    _core: Any = importlib.import_module(FRAMEWORK)
+    _constructs: Any = importlib.import_module("constructs")
+except ModuleNotFoundError as error:
+    raise ConfigError(f"the package {error.name} is not installed; run `make venv`") from error
 
 App: Any = _core.App
 Stack: Any = _core.TerraformStack

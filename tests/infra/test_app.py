@@ -144,6 +144,13 @@ def test_command_refuses_in_one_line(tmp_path):
     assert run_app(tmp_path, EAGLE3KIT_STACKS="huge").stderr.startswith("eagle3-kit: no stack huge")
 
 
+def test_command_names_a_framework_that_is_not_there(tmp_path):
+    """An unknown framework ends with exit code 2 and the names of those there are."""
+    done = run_app(tmp_path, EAGLE3KIT_FRAMEWORK="pulumi")
+    assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1)
+    assert "cdktf, cdktn" in done.stderr
+
+
 def test_remote_state_is_locked_and_encrypted():
     """With state in S3 the backend has the lock file that cdktf does not know, and the key; bootstrap stays local."""
     overrides = "state={backend: s3, bucket: my-state, kms_key_arn: 'arn:aws:kms:us-east-1:123456789012:key/abc'}"
