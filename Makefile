@@ -34,7 +34,7 @@ test: $(VENV)/.dev $(CHECKOV)/.ready node_modules/.ready ## Run every test that 
 	$(BIN)/python -m pytest -m "not gpu and not vllm" --numprocesses 2 --dist loadfile $(PYTEST_ARGS)
 
 test-vllm: $(VENV)/.dev $(VLLM)/.ready ## Run the tests against the real vLLM, CPU build (downloads 1 GB once, 5 minutes)
-	$(BIN)/python -m pytest -m vllm $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m vllm tests/vllm $(PYTEST_ARGS)
 
 chart-test: $(VENV)/.dev $(CHECKOV)/.ready node_modules/.ready ## Run the tests of the charts: render, lint, schemas, checkov
 	$(BIN)/python -m pytest tests/charts $(PYTEST_ARGS)

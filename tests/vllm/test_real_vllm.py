@@ -111,9 +111,10 @@ def own_answer(llm: LLM, prompt_ids: tuple[int, ...], **params: object) -> Answe
 
 
 def processes() -> list[psutil.Process]:
-    """vLLM's processes, the API's first; the leash is none of them."""
+    """vLLM's processes, the API's first; neither the leash nor children that others gave this process (Node.js)."""
+    children = psutil.Process().children(recursive=True)
     return [
-        process for process in psutil.Process().children(recursive=True) if "leash.py" not in str(process.cmdline())
+        child for child in children if "vllm" in str(child.cmdline()).lower() and "leash.py" not in str(child.cmdline())
     ]
 
 
