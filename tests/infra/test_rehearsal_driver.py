@@ -325,11 +325,16 @@ def test_an_interrupted_rehearsal_stops_what_it_started(checkout, phase):
         wait_for(lambda: f"cdktf {phase}" in checkout.commands())
         os.kill(os.getpid(), signal.SIGINT)
 
+    # A process started in the background of a shell ignores Ctrl-C, and so would this one.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     thread = threading.Thread(target=interrupt)
     thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        rehearse(checkout.request(), checkout.around())
-    thread.join()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            rehearse(checkout.request(), checkout.around())
+    finally:
+        thread.join()
+        signal.signal(signal.SIGINT, before)
     assert not alive(checkout.calls()[-1]["pid"])
     assert checkout.cloud.stopped
     assert left_behind(checkout) == []
