@@ -48,8 +48,6 @@ Stack: Any = _core.TerraformStack
 Construct: Any = _constructs.Construct
 Output: Any = _core.TerraformOutput
 S3Backend: Any = _core.S3Backend
-LocalBackend: Any = _core.LocalBackend
-Fn: Any = _core.Fn
 Token: Any = _core.Token
 Lifecycle: Any = _core.TerraformResourceLifecycle
 

@@ -24,6 +24,11 @@ SITE = Site(
 _REFERENCE = re.compile(r"\$\{(?:data\.)?(\w+)\.([\w-]+)\.([\w.\[\]-]+)\}")
 
 
+def listed(value: Any) -> list[Any]:
+    """A value of a policy as a list: IAM's grammar takes one text for a list of one."""
+    return [value] if isinstance(value, str) else list(value)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Resource:
     """One resource of a synthesized stack."""

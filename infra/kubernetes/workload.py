@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from eagle3.config.deployment import EMBEDDED, DeploymentConfig
+from eagle3.config.deployment import DeploymentConfig
 from eagle3.errors import ConfigError
 from infra.kubernetes.pool_limits import PoolLimits
 from infra.settings.pools import PoolSettings
+from infra.settings.weights import mounted
 from infra.settings.workload import WorkloadSettings
 
 WEIGHTS_FOLDER = "/models"
@@ -27,13 +28,11 @@ def mounted_deployment(deployment: DeploymentConfig, workload: WorkloadSettings)
     """The deployment config with target and draft where a pod finds them."""
     if workload.weights_prefix is None:
         return deployment
-    if deployment.target == EMBEDDED:
-        raise ConfigError(
-            "large.workload.weights_prefix is for weights of your own; got large.deployment.target embedded, which is "
-            "in the image: name folders below the prefix as deployment.target and deployment.draft, or remove it"
-        )
-    draft = None if deployment.draft is None else f"{WEIGHTS_FOLDER}/{deployment.draft}"
-    return deployment.model_copy(update={"target": f"{WEIGHTS_FOLDER}/{deployment.target}", "draft": draft})
+    place = {"folder": WEIGHTS_FOLDER, "source": "large.workload", "prefix": "large.workload.weights_prefix"}
+    changes = {"target": mounted(deployment.target, "target", **place)}
+    if deployment.draft is not None:
+        changes["draft"] = mounted(deployment.draft, "draft", **place)
+    return deployment.model_copy(update=changes)
 
 
 def replica_limit(workload: WorkloadSettings, deployment: DeploymentConfig, limits: Sequence[PoolLimits]) -> int:

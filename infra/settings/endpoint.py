@@ -12,6 +12,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from infra.catalogue.inference_ami import CUDA_PATTERN
+from infra.settings.image_tag import exact_tag
 from infra.settings.section import Section
 
 _TAG = re.compile(r"\w[\w.-]{0,127}")
@@ -45,11 +46,9 @@ class ImageSettings(Section):
     @field_validator("tag")
     @classmethod
     def _tag_is_exact(cls, value: str | None) -> str | None:
-        if value == "latest":
-            raise ValueError("must name one image; `latest` moves, and the registry's tags do not; give a version")
         if value is not None and not _TAG.fullmatch(value):
             raise ValueError("must be letters, digits, '_', '.' and '-', 128 at most, such as 0.1.0-cuda13.0")
-        return value
+        return None if value is None else exact_tag(value)
 
     @field_validator("digest")
     @classmethod

@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from eagle3.config.deployment import EMBEDDED, DeploymentConfig
+from eagle3.config.deployment import DeploymentConfig
 from eagle3.config.engine_arguments import lmi_container_environment, vllm_container_environment
 from eagle3.config.environment import to_environment
 from eagle3.errors import ConfigError
 from infra.catalogue.aws_containers import AWS_CONTAINERS, registry_account
 from infra.settings.endpoint import EndpointSettings
 from infra.settings.endpoint_facts import has_gpu, image_tag
+from infra.settings.weights import mounted
 from infra.site import Site
 
 WEIGHTS_FOLDER = "/opt/ml/model"
@@ -89,16 +90,6 @@ def endpoint_image(settings: EndpointSettings, site: Site, *, repository_url: st
 
 def _mounted(value: str, key: str) -> str:
     """Path in the container of a folder below the weights' prefix."""
-    if value == EMBEDDED:
-        raise ConfigError(
-            f"endpoint.weights.source s3: deployment.{key} must name the folder below endpoint.weights.s3_prefix that "
-            f"holds the {key} ('.' is the prefix itself); got {EMBEDDED!r}"
-            + ("; null serves without a draft" if key == "draft" else "")
-        )
-    path = value.removeprefix(WEIGHTS_FOLDER).removeprefix("/") if value.startswith(f"{WEIGHTS_FOLDER}/") else value
-    if path.startswith("/") or ".." in path.split("/"):
-        raise ConfigError(
-            f"endpoint.weights.source s3: deployment.{key} must lie below endpoint.weights.s3_prefix, which is "
-            f"{WEIGHTS_FOLDER} in the container; got {value!r}; give a folder such as {key!r}"
-        )
-    return WEIGHTS_FOLDER if path in ("", ".") else f"{WEIGHTS_FOLDER}/{path.rstrip('/')}"
+    return mounted(
+        value, key, folder=WEIGHTS_FOLDER, source="endpoint.weights.source s3", prefix="endpoint.weights.s3_prefix"
+    )

@@ -11,6 +11,7 @@ from typing import Self
 from pydantic import Field, field_validator, model_validator
 
 from infra.settings.endpoint_facts import OUR_CUDA, RELEASE
+from infra.settings.image_tag import exact_tag
 from infra.settings.section import Section
 
 
@@ -54,9 +55,7 @@ class WorkloadSettings(Section):
     @field_validator("image_tag")
     @classmethod
     def _tag_keeps_its_meaning(cls, value: str) -> str:
-        if value == "latest":
-            raise ValueError("must name one image; `latest` moves, and the repository's tags do not; give a version")
-        return value
+        return exact_tag(value)
 
     @model_validator(mode="after")
     def _weights_are_weighed(self) -> Self:

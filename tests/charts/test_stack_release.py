@@ -83,3 +83,19 @@ def test_release_that_cannot_run_is_refused(archive, overrides, words):
     """Each mistake ends synthesis with one error that names it."""
     with pytest.raises(ConfigError, match=words):
         stack("large", "dev", overrides.replace("ARCHIVE", str(archive)))
+
+
+@pytest.mark.parametrize("target", ["/models/llama", "llama/", "."])
+def test_folder_of_weights_is_found_however_it_is_written(archive, target):
+    """A path in the container, a trailing slash and the prefix itself name the same folders as for SageMaker."""
+    overrides = MODEL.replace("ARCHIVE", str(archive)).replace("target: llama", f"target: '{target}'")
+    values, _ = release(stack("large", "dev", overrides))
+    assert values["config"]["target"] == ("/models" if target == "." else "/models/llama")
+
+
+@pytest.mark.parametrize("target", ["/elsewhere/llama", "../llama"])
+def test_folder_outside_of_the_weights_is_refused(archive, target):
+    """What cannot lie below the prefix ends synthesis with the prefix named."""
+    overrides = MODEL.replace("ARCHIVE", str(archive)).replace("target: llama", f"target: '{target}'")
+    with pytest.raises(ConfigError, match="weights_prefix"):
+        stack("large", "dev", overrides)

@@ -7,7 +7,7 @@ import json
 from eagle3.config.deployment import DeploymentConfig
 from endpoint_doubles import BUCKET, DATA_KEY, TOPIC, endpoint_stack
 from infra.settings.endpoint import EndpointSettings
-from infra_doubles import SITE
+from infra_doubles import SITE, listed
 
 S3 = EndpointSettings.model_validate({"weights": {"source": "s3", "s3_prefix": "models/llama/"}})
 FOLDERS = DeploymentConfig(target="target", draft="draft")
@@ -16,11 +16,6 @@ FOLDERS = DeploymentConfig(target="target", draft="draft")
 def statements(stack):
     """Statements of the role's policy by sid."""
     return {statement["Sid"]: statement for statement in stack.only("aws_iam_role_policy").policy()}
-
-
-def listed(value):
-    """One or more as a list."""
-    return [value] if isinstance(value, str) else value
 
 
 def test_only_sagemaker_of_this_account_takes_the_role():

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from infra_doubles import listed
 from stack_doubles import VARIANTS, variant
 
 POLICY_KEYS = ("policy", "assume_role_policy", "access_policy", "policy_document")
@@ -19,10 +20,6 @@ def statements(stack):
             if isinstance(text, str) and '"Statement"' in text:
                 for statement in json.loads(text)["Statement"]:
                     yield resource, statement
-
-
-def listed(value):
-    return [value] if isinstance(value, str) else value
 
 
 @pytest.mark.parametrize("name", VARIANTS)

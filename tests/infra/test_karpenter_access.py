@@ -9,7 +9,7 @@ import pytest
 from cluster_doubles import CLUSTER_NAME, cluster_stack
 from infra.constructs.cluster.karpenter_access import KarpenterAccess, karpenter_policies
 from infra.policy import policy_document
-from infra_doubles import SITE
+from infra_doubles import SITE, listed
 
 ROLE = "arn:aws:iam::123456789012:role/eagle3-test-unit-karpenter-node"
 QUEUE = "arn:aws:sqs:us-east-1:123456789012:eagle3-test-unit-interruption"
@@ -33,10 +33,6 @@ def controller():
     ]
     role = stack.follow(association["role_arn"])
     return [found for found in stack.all("aws_iam_role_policy") if stack.follow(found["role"]).id == role.id]
-
-
-def listed(value):
-    return [value] if isinstance(value, str) else value
 
 
 def test_controller_passes_the_role_of_its_nodes():

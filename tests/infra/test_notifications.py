@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infra.constructs.operations.notifications import PUBLISHERS, Notifications, NotificationsProps
-from infra_doubles import SITE, synthesize
+from infra_doubles import SITE, listed, synthesize
 from operations_doubles import operations
 
 
@@ -38,10 +38,6 @@ def test_plain_text_is_refused():
     assert deny["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
 
 
-def _listed(value):
-    return [value] if isinstance(value, str) else value
-
-
 def test_key_lets_every_publisher_in():
     """Topic → key: each service that the topic admits may use the key too, or its messages would vanish."""
     stack = operations()
@@ -51,7 +47,7 @@ def test_key_lets_every_publisher_in():
         service
         for statement in key.policy()
         if {"kms:Decrypt", "kms:GenerateDataKey*"} <= set(statement["Action"])
-        for service in _listed(statement["Principal"].get("Service", []))
+        for service in listed(statement["Principal"].get("Service", []))
     }
     assert set(PUBLISHERS) <= services
 

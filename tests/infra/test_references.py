@@ -11,16 +11,13 @@ import pytest
 
 from infra.catalogue.inference_ami import AMIS, OLDEST_DRIVER
 from infra.catalogue.sagemaker_instances import endpoint_instance
+from infra_doubles import listed
 from stack_doubles import VARIANTS, stack, variant
 
 ROOT = Path(__file__).parents[2]
 DEPLOYING = [name for name in VARIANTS if name != "bootstrap"]
 CLUSTERS = [name for name in VARIANTS if "large" in name]
 ENDPOINTS = [name for name in DEPLOYING if name not in CLUSTERS]
-
-
-def listed(value):
-    return [value] if isinstance(value, str) else list(value)
 
 
 def lets_in(statements, service, *actions):
