@@ -6,6 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 VLLM   := .venv-vllm
 CHECKOV := .venv-checkov
+SAGEMAKER := .venv-sagemaker
 TORCH  := torch==2.13.0
 PYTEST_ARGS ?=
 STACK  ?= small
@@ -30,7 +31,7 @@ run: $(VENV)/.runtime ## Run the demo: the embedded target with its draft, besid
 
 # Two processes share the cores: waiting threads must not spin.
 test: export OMP_WAIT_POLICY := passive
-test: $(VENV)/.dev $(CHECKOV)/.ready node_modules/.ready ## Run every test that needs no GPU and no vLLM (PYTEST_ARGS adds arguments)
+test: $(VENV)/.dev $(CHECKOV)/.ready $(SAGEMAKER)/.ready node_modules/.ready ## Run every test that needs no GPU and no vLLM (PYTEST_ARGS adds arguments)
 	$(BIN)/python -m pytest -m "not gpu and not vllm" --numprocesses 2 --dist loadfile $(PYTEST_ARGS)
 
 test-vllm: $(VENV)/.dev $(VLLM)/.ready ## Run the tests against the real vLLM, CPU build (downloads 1 GB once, 5 minutes)
@@ -102,6 +103,12 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.infra
 $(CHECKOV)/.ready: requirements/checkov.txt
 	$(PYTHON) -m venv --clear $(CHECKOV)
 	$(CHECKOV)/bin/python -m pip --disable-pip-version-check install --quiet -r requirements/checkov.txt
+	@touch $@
+
+# The SageMaker SDK refuses the release of rich that is locked for the rest.
+$(SAGEMAKER)/.ready: requirements/sagemaker.txt
+	$(PYTHON) -m venv --clear $(SAGEMAKER)
+	$(SAGEMAKER)/bin/python -m pip --disable-pip-version-check install --quiet -r requirements/sagemaker.txt
 	@touch $@
 
 # The cdktf command line. Where Node.js is missing, what needs it says so; tests of the rehearsal skip.

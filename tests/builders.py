@@ -268,17 +268,17 @@ def edit_draft_tensors(directory: Path, **changes: Tensor | None) -> Path:
 MARKOV_VOCAB, MARKOV_STEP = 64, 7
 
 
-def markov_target() -> Any:
-    """A target whose next token is always (token + 7) % 64, and whose layer k marks the stream in dimension 64 + k.
+def markov_target(vocab: int = MARKOV_VOCAB, step: int = MARKOV_STEP) -> Any:
+    """A target whose next token is (token + step) % vocab, and whose layer k marks the stream in dimension vocab + k.
 
     So every tap layer carries the token and shows which layer it is.
     """
     from eagle3.models.architecture import Architecture, Rope
     from eagle3.models.target import Target
 
-    width = MARKOV_VOCAB + 8
+    width = vocab + 8
     arch = Architecture(
-        family="LlamaForCausalLM", vocab_size=MARKOV_VOCAB, hidden_size=width, intermediate_size=4, num_layers=8,
+        family="LlamaForCausalLM", vocab_size=vocab, hidden_size=width, intermediate_size=4, num_layers=8,
         num_heads=2, num_kv_heads=1, head_dim=4, rms_eps=1e-6, max_position=128, tied_embeddings=False, rope=Rope(),
         mlp_bias=True,
     )  # fmt: skip
@@ -286,15 +286,15 @@ def markov_target() -> Any:
     with torch.no_grad():
         for name, parameter in target.named_parameters():
             parameter.fill_(1.0 if "norm" in name else 0.0)
-        target.embed_tokens.weight.copy_(torch.eye(MARKOV_VOCAB, width))
-        for token in range(MARKOV_VOCAB):
-            target.lm_head.weight[(token + MARKOV_STEP) % MARKOV_VOCAB, token] = 1.0
+        target.embed_tokens.weight.copy_(torch.eye(vocab, width))
+        for token in range(vocab):
+            target.lm_head.weight[(token + step) % vocab, token] = 1.0
         for index, layer in enumerate(target.layers):
-            layer.mlp.down_proj.bias[MARKOV_VOCAB + index] = 1.0  # type: ignore[union-attr, operator]
+            layer.mlp.down_proj.bias[vocab + index] = 1.0  # type: ignore[union-attr, operator]
     return target.eval().requires_grad_(False)
 
 
-def markov_draft_checkpoint() -> Any:
+def markov_draft_checkpoint(vocab: int = MARKOV_VOCAB, step: int = MARKOV_STEP) -> Any:
     """A draft that knows `markov_target`: right at every position, but only as its config says.
 
     Its first feature must come from the input of layer 2 (an off-by-one tap drowns the token in another), its
@@ -304,30 +304,30 @@ def markov_draft_checkpoint() -> Any:
     from eagle3.models.draft import Draft
     from eagle3.models.draft_formats import DraftCheckpoint
 
-    width = MARKOV_VOCAB + 8
+    width = vocab + 8
     config = tiny_draft_config(
         hidden_size=width, intermediate_size=width, num_heads=2, num_kv_heads=1, head_dim=4, rope=Rope(),
-        vocab_size=MARKOV_VOCAB, draft_vocab_size=MARKOV_VOCAB, target_hidden_size=width, feedback_normed=True,
+        vocab_size=vocab, draft_vocab_size=vocab, target_hidden_size=width, feedback_normed=True,
         tap_inputs=(2, 4, 5),
     )  # fmt: skip
     draft = Draft(config)
-    step = torch.zeros(width, width)
-    for token in range(MARKOV_VOCAB):
-        step[(token + MARKOV_STEP) % MARKOV_VOCAB, token] = 1.0
+    shift = torch.zeros(width, width)
+    for token in range(vocab):
+        shift[(token + step) % vocab, token] = 1.0
     with torch.no_grad():
         for name, parameter in draft.named_parameters():
             parameter.fill_(1.0 if "norm" in name else 0.0)
         # The state stands for the next token, faintly; the MLP turns it into the one after, loudly.
-        draft.fc.weight[:, :width] = step
-        for column, weight in ((MARKOV_VOCAB, 20.0), (MARKOV_VOCAB + 1, -20.0), (MARKOV_VOCAB + 2, 20.0)):
+        draft.fc.weight[:, :width] = shift
+        for column, weight in ((vocab, 20.0), (vocab + 1, -20.0), (vocab + 2, 20.0)):
             draft.fc.weight[0, column] = weight
         draft.midlayer.mlp.gate_proj.weight.copy_(torch.eye(width))
         draft.midlayer.mlp.up_proj.weight.copy_(torch.eye(width))
-        draft.midlayer.mlp.down_proj.weight.copy_(step * 10 / width)
+        draft.midlayer.mlp.down_proj.weight.copy_(shift * 10 / width)
         draft.midlayer.hidden_norm.weight.fill_(10.0)
         draft.norm.weight.fill_(0.05)
-        draft.lm_head.weight.copy_(torch.eye(MARKOV_VOCAB, width))
-    return DraftCheckpoint(config=config, tensors=draft.state_dict(), target_ids_V=torch.arange(MARKOV_VOCAB))
+        draft.lm_head.weight.copy_(torch.eye(vocab, width))
+    return DraftCheckpoint(config=config, tensors=draft.state_dict(), target_ids_V=torch.arange(vocab))
 
 
 def tiny_target(
@@ -403,6 +403,7 @@ class ScriptedTarget(StandIn):
             num_layers=1, num_kv_heads=1, head_dim=1, vocab_size=vocab, max_position=len(self.script) + 1
         )
         self.norm = SimpleNamespace(weight=torch.ones(1))
+        self.device = torch.device("cpu")
         self.forwards: list[list[int]] = []
 
     def __call__(self, token_ids_BS: Tensor, positions_BS: Tensor, attend: Any) -> Any:
@@ -467,12 +468,17 @@ class ScriptedProposer(StandIn):
 
 
 def grow_tree(
-    shape: Any, root_token_id: int, root_log_probs_V: Tensor, target_ids_V: Tensor, expand: Callable[[Any], Tensor]
+    shape: Any,
+    root_token_id: int,
+    root_log_probs_V: Tensor,
+    target_ids_V: Tensor,
+    expand: Callable[[Any], Tensor],
+    chain: Any = None,
 ) -> Any:
     """Grow one tree by itself; `expand` gives a frontier's log-probabilities [K, V] over draft ids."""
     from eagle3.tree.growth import TreeGrowth
 
-    growth = TreeGrowth(shape, root_token_id)
+    growth = TreeGrowth(shape, root_token_id, chain)
     log_probs_KV = root_log_probs_V[None]
     while True:
         best = log_probs_KV.topk(min(shape.top_k, log_probs_KV.shape[-1]), dim=-1)
@@ -482,15 +488,18 @@ def grow_tree(
         log_probs_KV = expand(frontier)
 
 
-def noisy_markov(seed: int = 0, *, noise: float = 0.03, loud: float = 2.0) -> tuple[Any, Any]:
+def noisy_markov(
+    seed: int = 0, *, noise: float = 0.03, loud: float = 2.0, step: int = MARKOV_STEP
+) -> tuple[Any, Any]:
     """A Markov target whose weights are blurred, so that its context matters, and the draft of the clear one.
 
-    The draft is right often, but far from always: cycles accept nothing, something and everything.
+    The draft is right often, but far from always: cycles accept nothing, something and everything. With a `step` that
+    has a factor in common with 64 texts go round, if the noise lets them.
     """
     from eagle3.models.draft_loader import build_draft
 
-    target = markov_target()
-    draft = build_draft(markov_draft_checkpoint(), target, source="noisy_markov")
+    target = markov_target(step=step)
+    draft = build_draft(markov_draft_checkpoint(step=step), target, source="noisy_markov")
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in target.named_parameters():
         if "norm" not in name:

@@ -17,6 +17,7 @@ from eagle3.cache.block_pool import BlockPool
 from eagle3.cache.paged_cache import PagedCache
 from eagle3.config.speculation import Speculation
 from eagle3.draft.proposer import Proposer
+from eagle3.draft.suffix_drafter import SuffixDrafter
 from eagle3.engine.answer import Answer
 from eagle3.engine.batch import BatchEngine, Failure
 from eagle3.engine.cycle import StepRunner
@@ -131,9 +132,13 @@ def rig(
     prefix_reuse: bool = True,
     ending_ids: Iterable[int] = (),
     proposer: Any = None,
+    suffix: bool = False,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Rig:
-    """An engine on a target and a draft (or None) with a cache of `blocks`; a fixed policy unless given another."""
+    """An engine on a target and a draft (or None) with a cache of `blocks`; a fixed policy unless given another.
+
+    `suffix` lets repetitions guess too, or alone where there is neither draft nor proposer.
+    """
     target, draft = models
     pool = BlockPool(blocks)
     slots = blocks * block_tokens
@@ -156,10 +161,11 @@ def rig(
         runner,
         pool,
         scheduler,
-        policy or FixedPolicy(shape if proposer is not None else None),
+        policy or FixedPolicy(shape if proposer is not None or suffix else None),
         block_tokens=block_tokens,
         has_draft=proposer is not None,
-        max_reserved_slots=shape.reserved_slots if proposer is not None else 1,
+        max_reserved_slots=shape.reserved_slots if proposer is not None or suffix else 1,
+        suffix=SuffixDrafter(shape) if suffix else None,
         clock=clock,
     )
     return Rig(engine, runner, pool, scheduler, cache, proposer, block_tokens)

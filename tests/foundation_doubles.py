@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from infra.catalogue.interface_services import cluster_services
 from infra.constructs.foundation.audit import AuditArchive, AuditArchiveProps, AuditTrail, AuditTrailProps
 from infra.constructs.foundation.encryption import Encryption, EncryptionProps
 from infra.constructs.foundation.flow_logs import FlowLogs, FlowLogsProps
@@ -11,7 +12,7 @@ from infra.constructs.foundation.key_policies import DOMAINS
 from infra.constructs.foundation.network import Network, NetworkProps
 from infra.constructs.foundation.registry import Registry, RegistryProps
 from infra.constructs.foundation.storage import AccessLogBucket, AccessLogBucketProps, ModelBucket, ModelBucketProps
-from infra.constructs.foundation.vpc_endpoints import VpcEndpoints, VpcEndpointsProps, cluster_services
+from infra.constructs.foundation.vpc_endpoints import VpcEndpoints, VpcEndpointsProps
 from infra.settings.audit import AuditSettings
 from infra.settings.network import NetworkSettings
 from infra_doubles import SITE, Synthesized, synthesize

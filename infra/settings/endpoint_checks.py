@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 
-from eagle3.config.deployment import EMBEDDED, DeploymentConfig
+from eagle3.config.deployment import DeploymentConfig
+from eagle3.config.embedded import EMBEDDED
 from eagle3.errors import ConfigError
 from infra.catalogue.sagemaker_instances import check_region
 from infra.settings.endpoint import EndpointSettings

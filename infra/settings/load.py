@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from eagle3.config.deployment import EMBEDDED
+from eagle3.config.embedded import EMBEDDED
 from eagle3.config.validation import first_error
 from eagle3.errors import ConfigError
 from infra.settings.root import Settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eagle3.config.deployment import EMBEDDED
+from eagle3.config.embedded import EMBEDDED
 from eagle3.errors import ConfigError
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from infra.catalogue.interface_services import InterfaceService
 from infra.constructs.foundation.audit import AuditArchive, AuditArchiveProps, AuditTrail, AuditTrailProps
 from infra.constructs.foundation.encryption import Encryption, EncryptionProps, Key
 from infra.constructs.foundation.flow_logs import FlowLogs, FlowLogsProps
 from infra.constructs.foundation.key_policies import Domain
 from infra.constructs.foundation.network import Network, NetworkProps
 from infra.constructs.foundation.storage import AccessLogBucket, AccessLogBucketProps, ModelBucket, ModelBucketProps
-from infra.constructs.foundation.vpc_endpoints import InterfaceService, VpcEndpoints, VpcEndpointsProps
+from infra.constructs.foundation.vpc_endpoints import VpcEndpoints, VpcEndpointsProps
 from infra.constructs.operations.budget import Budget, BudgetProps
 from infra.constructs.operations.notifications import Notifications, NotificationsProps
 from infra.cost_tags import PROJECT

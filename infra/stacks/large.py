@@ -11,6 +11,7 @@ from datetime import date
 from typing import Any
 
 from infra.catalogue.gpu_instances import gpu_instance
+from infra.catalogue.interface_services import cluster_services
 from infra.constructs.cluster.access import ClusterAccess, ClusterAccessProps
 from infra.constructs.cluster.addons import (
     NetworkAddons,
@@ -29,7 +30,6 @@ from infra.constructs.cluster.interruption import EVENTS, Interruption, Interrup
 from infra.constructs.cluster.roles import ClusterRoles, ClusterRolesProps
 from infra.constructs.cluster.system_nodes import SystemNodes, SystemNodesProps
 from infra.constructs.foundation.registry import Registry, RegistryProps
-from infra.constructs.foundation.vpc_endpoints import cluster_services
 from infra.constructs.operations.log_groups import (
     LogGroups,
     LogGroupSpec,

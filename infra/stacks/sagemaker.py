@@ -10,6 +10,7 @@ from datetime import date
 from typing import Any
 
 from eagle3.config.deployment import DeploymentConfig
+from infra.catalogue.interface_services import endpoint_services
 from infra.constructs.endpoint.config import AsyncOutput, EndpointConfig, EndpointConfigProps
 from infra.constructs.endpoint.endpoint import Endpoint, EndpointProps, endpoint_name
 from infra.constructs.endpoint.model import EndpointModel, EndpointModelProps
@@ -17,7 +18,6 @@ from infra.constructs.endpoint.role import BucketFolder, EndpointNetwork, Endpoi
 from infra.constructs.endpoint.scaling import EndpointScaling, EndpointScalingProps
 from infra.constructs.endpoint.security_group import EndpointSecurityGroup, EndpointSecurityGroupProps
 from infra.constructs.endpoint.topics import EndpointTopics, EndpointTopicsProps
-from infra.constructs.foundation.vpc_endpoints import endpoint_services
 from infra.constructs.operations.log_groups import LogGroups, LogGroupSpec, LogGroupsProps, endpoint_log_group
 from infra.observability.watched import Watched
 from infra.settings.endpoint_checks import check_endpoint

@@ -39,6 +39,25 @@ def test_spot_is_never_dearer_than_on_demand():
         assert row.usd <= price(row.item, row.region).usd * 1.0001
 
 
+def test_plans_are_cheaper_the_longer_they_bind():
+    """A commitment lowers the price, three years more than one; a dearer row would be a mistake of the table."""
+    for term, shorter in (("plan-1y", "on-demand"), ("plan-3y", "plan-1y")):
+        rows = [row for row in PRICES.values() if row.purchase == term]
+        assert rows
+        for row in rows:
+            above = find_price(row.item, row.region, shorter) or price(row.item, row.region)
+            assert row.usd < above.usd, row
+
+
+def test_endpoints_cost_more_than_the_instances_they_run_on():
+    """SageMaker's hour is dearer than EC2's of the same type, and not twice as dear."""
+    rows = [row for row in PRICES.values() if row.item.startswith("ml.")]
+    assert {"ml.g5.xlarge", "ml.g5.12xlarge"} <= {row.item for row in rows}
+    for row in rows:
+        below = price(row.item.removeprefix("ml."), row.region)
+        assert below.usd < row.usd < 2 * below.usd
+
+
 def test_missing_price_says_where_there_is_one():
     """A region that no source names is an error with the regions known and the way around; a known one is found."""
     with pytest.raises(ConfigError, match=r"eu-west-1.*known in us-east-1.*max_nodes"):

@@ -10,6 +10,8 @@ import botocore.session
 import pytest
 from botocore import xform_name
 
+from infra.diagnosis.page import Page
+from infra.diagnosis.rules import RULES
 from infra.observability.alarm_catalogue import ALARMS, BUDGET, runbook_index
 from infra.settings.root import ClusterStackSettings, EndpointStackSettings, Settings
 
@@ -41,6 +43,21 @@ def test_answers_the_questions_of_the_night(path):
     expected = {alarm.name: alarm.severity for alarm in ALARMS} | {BUDGET: "ticket"}
     assert severity == expected[path.stem]
     assert ("**Ends a deployment**" in text) == any(alarm.name == path.stem and alarm.rollback for alarm in ALARMS)
+
+
+@pytest.mark.parametrize("path", BOOKS, ids=lambda path: path.stem)
+def test_causes_are_those_of_the_rules(path):
+    """Each cause that a diagnosis can name is a row of the page, with what to do then, and each row has its rule."""
+    steps = Page.read(FOLDER.parents[1], path.stem).steps()
+    assert set(steps) == {rule.cause for rule in RULES[path.stem]}
+    assert all(len(then) > 10 for then in steps.values())
+
+
+@pytest.mark.parametrize("path", BOOKS, ids=lambda path: path.stem)
+def test_says_how_it_is_diagnosed(path):
+    """The first line below "See" is the command that does the looking."""
+    text = path.read_text(encoding="utf-8")
+    assert f'## See\n\n`eagle3 runbook diagnose {path.stem} --site "$SITE"`' in text
 
 
 @pytest.mark.parametrize("path", [*BOOKS, FOLDER / "README.md"], ids=lambda path: path.stem)

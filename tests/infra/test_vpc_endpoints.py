@@ -7,13 +7,8 @@ import json
 import pytest
 
 from foundation_doubles import default
-from infra.constructs.foundation.vpc_endpoints import (
-    INTERFACE_SERVICES,
-    VpcEndpoints,
-    VpcEndpointsProps,
-    cluster_services,
-    endpoint_services,
-)
+from infra.catalogue.interface_services import INTERFACE_SERVICES, cluster_services, endpoint_services
+from infra.constructs.foundation.vpc_endpoints import VpcEndpoints, VpcEndpointsProps
 from infra_doubles import SITE, synthesize
 
 # What nodes, Karpenter, Pod Identity and controllers call, by the documentation of EKS and Karpenter.

@@ -11,6 +11,7 @@ from builders import grow_tree
 from eagle3.config.speculation import Speculation
 from eagle3.engine.acceptance import AcceptanceEstimate
 from eagle3.engine.policy import smaller_shapes
+from eagle3.tree.chain import Chain
 from eagle3.verify.verification import verify
 
 VOCAB = 8
@@ -22,7 +23,7 @@ def log_probs(seed, path):
     return torch.tensor(logits, dtype=torch.float64).log_softmax(-1)
 
 
-def grow(seed, shape):
+def grow(seed, shape, chain=None):
     rows: list[tuple[int, ...]] = [()]
 
     def expand(frontier):
@@ -30,17 +31,21 @@ def grow(seed, shape):
         rows = [(*rows[row], token) for row, token in zip(frontier.parent_rows, frontier.token_ids, strict=True)]
         return torch.stack([log_probs(seed, path) for path in rows])
 
-    return grow_tree(shape, 0, log_probs(seed, ()), torch.arange(VOCAB), expand)
+    return grow_tree(shape, 0, log_probs(seed, ()), torch.arange(VOCAB), expand, chain)
 
 
 @settings(deadline=None, max_examples=150)
 @given(
     seed=st.integers(0, 2**32),
     full=st.builds(Speculation, depth=st.integers(1, 5), top_k=st.integers(1, 6), nodes=st.integers(1, 24)),
-    ranks=st.lists(st.integers(0, 2), min_size=6, max_size=6),
+    ranks=st.lists(st.integers(0, 2), min_size=25, max_size=25),
+    guess=st.none() | st.lists(st.tuples(st.booleans(), st.floats(-2.0, -0.001)), min_size=1, max_size=20),
 )
-def test_estimate_is_what_growing_and_verifying_the_smaller_tree_gives(seed, full, ranks):
-    """For any draft and any target: the count that each shape is told equals really drafting and verifying it."""
+def test_estimate_is_what_growing_and_verifying_the_smaller_tree_gives(seed, full, ranks, guess):
+    """For any draft and any target: the count that each shape is told equals really drafting and verifying it.
+
+    So it does with a grafted chain that is right for a while, and deeper than the draft's levels.
+    """
     # The target continues with the draft's first, second or third choice, so that paths are deep and shallow.
     text: list[int] = []
     for rank in ranks:
@@ -49,13 +54,17 @@ def test_estimate_is_what_growing_and_verifying_the_smaller_tree_gives(seed, ful
     def choose(_node, accepted):
         return text[len(accepted)]
 
+    chain = None
+    if guess is not None:
+        tokens = [text[place] if right else (text[place] + 1) % VOCAB for place, (right, _) in enumerate(guess)]
+        chain = Chain(tuple(tokens), tuple(log_prob for _, log_prob in guess))
     shapes = smaller_shapes(full)
     estimate = AcceptanceEstimate(shapes)
-    large = grow(seed, full)
+    large = grow(seed, full, chain)
     before = [estimate.tau(shape) for shape in shapes]
     estimate.observe(full, large, verify(large, choose))
     for shape, old in zip(shapes, before, strict=True):
-        emitted = len(verify(grow(seed, shape), choose).emitted_ids)
+        emitted = len(verify(grow(seed, shape, chain), choose).emitted_ids)
         # One observation beside the first guess of ten cycles.
         told = old + (estimate.tau(shape) - old) * 11
         assert abs(told - emitted) < 1e-9, shape

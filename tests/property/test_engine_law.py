@@ -17,8 +17,8 @@ ENDINGS = (5, 33)
 
 
 @functools.cache
-def models():
-    return noisy_markov(2)
+def models(step):
+    return noisy_markov(2, step=step)
 
 
 # What is asked for: beginnings in common, cut inside and at the edges of blocks, greedy and seeded.
@@ -39,8 +39,8 @@ WISHES = [
 
 
 @functools.cache
-def expected(wish):
-    return alone(models(), request(**WISHES[wish]), ending_ids=ENDINGS)
+def expected(wish, step):
+    return alone(models(step), request(**WISHES[wish]), ending_ids=ENDINGS)
 
 
 operations = st.lists(
@@ -62,14 +62,20 @@ operations = st.lists(
     max_running=st.integers(1, 6),
     prefix_reuse=st.booleans(),
     policy=st.one_of(st.none(), st.integers(0, 99)),
+    drafters=st.sampled_from([("eagle3",), ("eagle3", "suffix"), ("suffix",)]),
+    step=st.sampled_from([7, 16]),
 )
-def test_any_order_of_arrivals_steps_and_aborts(operations, blocks, step_tokens, max_running, prefix_reuse, policy):
+def test_any_order_of_arrivals_steps_and_aborts(
+    operations, blocks, step_tokens, max_running, prefix_reuse, policy, drafters, step
+):
     """R12, R13, R17: over a small pool, with preemption and reuse, what finishes is right, and nothing leaks.
 
-    Blocks and requests agree after every step and every abort.
+    Blocks and requests agree after every step and every abort. Whoever guesses, and however much texts repeat.
     """
+    target, draft = models(step)
     engine = rig(
-        models(),
+        (target, draft if "eagle3" in drafters else None),
+        suffix="suffix" in drafters,
         blocks=blocks,
         step_tokens=step_tokens,
         max_running=max_running,
@@ -95,8 +101,8 @@ def test_any_order_of_arrivals_steps_and_aborts(operations, blocks, step_tokens,
     assert not engine.errors
     assert engine.answers.keys() == asked.keys() - aborted
     for name, answer in engine.answers.items():
-        assert answer.token_ids == expected(asked[name])
+        assert answer.token_ids == expected(asked[name], step)
     for name in aborted:
-        assert tuple(engine.token_ids[name]) == expected(asked[name])[: len(engine.token_ids[name])]
+        assert tuple(engine.token_ids[name]) == expected(asked[name], step)[: len(engine.token_ids[name])]
     assert engine.pool.held == 0
     assert engine.engine.snapshot().stats.output_tokens == sum(map(len, engine.token_ids.values()))

@@ -11,7 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from eagle3.cache.block_pool import BlockPool
 from eagle3.cache.block_table import BlockTable
-from eagle3.cache.paged_cache import PagedCache, SequenceRows
+from eagle3.cache.paged_cache import PagedCache
+from eagle3.cache.sequence_rows import SequenceRows
 from eagle3.tree.draft_tree import ancestor_mask
 
 LAYERS, GROUPS, HEADS, WIDTH = 2, 1, 2, 2

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from builders import grow_tree
 from eagle3.config.speculation import Speculation
+from eagle3.tree.chain import Chain
 from eagle3.tree.draft_tree import ancestor_mask
 
 ROOT = 999
@@ -34,7 +35,7 @@ class RandomDraft:
         logits = rng.normal(0, 2, self.vocab) if self.levels is None else rng.integers(0, self.levels, self.vocab)
         return torch.tensor(logits, dtype=torch.float64).log_softmax(-1)
 
-    def grow(self, shape):
+    def grow(self, shape, chain=None):
         rows: list[tuple[int, ...]] = [()]
 
         def expand(frontier):
@@ -46,7 +47,7 @@ class RandomDraft:
             assert all(len(path) == frontier.level for path in rows)
             return torch.stack([self.log_probs(path) for path in rows])
 
-        return grow_tree(shape, ROOT, self.log_probs(()), self.target_ids, expand)
+        return grow_tree(shape, ROOT, self.log_probs(()), self.target_ids, expand, chain)
 
     def paths(self, tree):
         """Draft ids from the root to every node but the root -> score."""
@@ -66,19 +67,29 @@ class RandomDraft:
             for path in itertools.product(range(self.vocab), repeat=length)
         }
 
-    def beam(self, shape):
-        """All nodes that K frontier nodes a level give, by plain lists, as {path: score}."""
+    def beam(self, shape, guess=()):
+        """All nodes that K frontier nodes a level give, by plain lists, as {path: score}.
+
+        `guess` is a chain of (draft id, log-probability) that joins them.
+        """
         width = min(shape.top_k, self.vocab)
+        guessed = dict(zip(itertools.accumulate(((t,) for t, _ in guess)), (p for _, p in guess), strict=True))
         frontier: list[tuple[int, ...]] = [()]
-        nodes: dict[tuple[int, ...], float] = {}
+        nodes: dict[tuple[int, ...], float] = {(): 0.0}
         for _level in range(shape.depth):
-            born = {
-                (*path, token): self.score((*path, token))
-                for path in frontier
-                for token in heapq.nlargest(width, range(self.vocab), key=lambda t: float(self.log_probs(path)[t]))
-            }
+            born: dict[tuple[int, ...], float] = {}
+            for path in frontier:
+                log_probs = self.log_probs(path)
+                best = heapq.nlargest(width, range(self.vocab), key=lambda t, row=log_probs: float(row[t]))
+                steps = {(*path, token): float(log_probs[token]) for token in best}
+                for child in guessed.keys() & {(*path, token) for token in range(self.vocab)}:
+                    steps[child] = max(guessed[child], steps.get(child, guessed[child]))
+                born |= {child: nodes[path] + step for child, step in steps.items()}
             nodes |= born
             frontier = heapq.nlargest(shape.top_k, born, key=born.__getitem__)
+        for path, log_prob in guessed.items():
+            nodes.setdefault(path, nodes[path[:-1]] + log_prob)
+        del nodes[()]
         return nodes
 
 
@@ -111,6 +122,45 @@ def test_tree_is_the_best_of_the_beam(draft, shape):
     """Without ties the tree is exactly the N best of all nodes that K frontier nodes a level give."""
     nodes = draft.beam(shape)
     assert set(draft.paths(draft.grow(shape))) == set(heapq.nlargest(shape.nodes, nodes, key=nodes.__getitem__))
+
+
+guesses = st.lists(st.tuples(st.integers(0, 5), st.floats(-3.0, 0.0)), min_size=1, max_size=12)
+
+
+@settings(deadline=None, max_examples=200)
+@given(draft=drafts, guess=guesses, shape=shapes)
+def test_tree_with_a_chain_is_sound(draft, guess, shape):
+    """What is grafted keeps the tree within N nodes, closed under parents, without twins, scores never rising.
+
+    Ties included, of scores and of certain guesses. Only what was guessed is deeper than D.
+    """
+    guess = [(token % draft.vocab, log_prob) for token, log_prob in guess]
+    path = tuple(token for token, _ in guess)
+    tree = draft.grow(shape, chain_of(draft, guess))
+    found = draft.paths(tree)
+    assert 2 <= len(tree) <= shape.nodes + 1
+    assert len(found) == len(tree) - 1, "every node is a path of its own"
+    for node in range(1, len(tree)):
+        assert tree.parents[node] < node
+        assert tree.scores[node] <= tree.scores[tree.parents[node]]
+    assert all(len(one) <= shape.depth or one == path[: len(one)] for one in found)
+
+
+@settings(deadline=None, max_examples=200)
+@given(draft=st.builds(RandomDraft, st.integers(0, 2**32), st.integers(2, 6)), guess=guesses, shape=shapes)
+def test_tree_is_the_best_of_beam_and_chain(draft, guess, shape):
+    """Without ties the tree is exactly the N best of the beam that the chain has joined, with their scores."""
+    guess = [(token % draft.vocab, log_prob - 1e-3 - 1e-4 * place) for place, (token, log_prob) in enumerate(guess)]
+    nodes = draft.beam(shape, guess)
+    found = draft.paths(draft.grow(shape, chain_of(draft, guess)))
+    assert set(found) == set(heapq.nlargest(shape.nodes, nodes, key=nodes.__getitem__))
+    for path, score in found.items():
+        assert abs(score - nodes[path]) < 1e-5
+
+
+def chain_of(draft, guess):
+    """A chain of target ids out of (draft id, log-probability)."""
+    return Chain(tuple(int(draft.target_ids[token]) for token, _ in guess), tuple(log_prob for _, log_prob in guess))
 
 
 @quick

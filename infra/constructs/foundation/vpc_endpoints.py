@@ -1,8 +1,9 @@
 """Private ways from a VPC to AWS services.
 
-Knows which services each kind of stack calls, and no resource of them. Invariants: interface endpoints answer under the
-services' own names and only to the VPC on port 443; through the S3 endpoint only buckets of this account and those
-that AWS serves image layers and packages from can be reached, so that it is no way out for data.
+Knows no resource of the services; `infra/catalogue/interface_services.py` says which of them a stack calls.
+Invariants: interface endpoints answer under the services' own names and only to the VPC on port 443; through the S3
+endpoint only buckets of this account and those that AWS serves image layers and packages from can be reached, so that
+it is no way out for data.
 """
 
 from __future__ import annotations
@@ -10,47 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
+from infra.catalogue.interface_services import INTERFACE_SERVICES, InterfaceService
 from infra.framework import Construct, aws
 from infra.policy import Statement, policy_document
 from infra.site import Site
 
-InterfaceService = Literal[
-    "ec2",
-    "ecr.api",
-    "ecr.dkr",
-    "sts",
-    "ssm",
-    "ssmmessages",
-    "sqs",
-    "eks",
-    "eks-auth",
-    "kms",
-    "logs",
-    "monitoring",
-    "secretsmanager",
-    "elasticloadbalancing",
-    "codebuild",
-    "sagemaker.runtime",
-]
-INTERFACE_SERVICES: tuple[InterfaceService, ...] = get_args(InterfaceService)
-
-# Karpenter, nodes, Pod Identity and controllers on nodes without NAT; the S3 gateway comes with every VPC.
-_CLUSTER: tuple[InterfaceService, ...] = (
-    "ec2",
-    "ecr.api",
-    "ecr.dkr",
-    "sts",
-    "ssm",
-    "sqs",
-    "eks",
-    "eks-auth",
-    "kms",
-    "logs",
-    "monitoring",
-    "secretsmanager",
-)
 _S3_ACTIONS = (
     "s3:AbortMultipartUpload",
     "s3:DeleteObject",
@@ -66,32 +33,6 @@ _S3_ACTIONS = (
     "s3:PutObject",
     "s3:PutObjectTagging",
 )
-
-
-def cluster_services(*, edge: bool = False, node_shells: bool = False) -> tuple[InterfaceService, ...]:
-    """Interface endpoints of a private cluster whose bootstrap is a CodeBuild project inside the VPC.
-
-    `edge`: a controller in the cluster registers pods with a load balancer. `node_shells`: Session Manager on nodes.
-    Builds use what nodes use: ecr, eks, logs, S3. `codebuild` is not among them, since only a build that calls
-    CodeBuild's own API would need it.
-    """
-    more: tuple[InterfaceService, ...] = ()
-    if edge:
-        more += ("elasticloadbalancing",)
-    if node_shells:
-        more += ("ssmmessages",)
-    return _CLUSTER + more
-
-
-def endpoint_services(*, network_isolation: bool, private_callers: bool = False) -> tuple[InterfaceService, ...]:
-    """Interface endpoints of a SageMaker model in a VPC.
-
-    SageMaker itself pulls the image and ships the container's logs, and fetches the model through the S3 gateway. An
-    isolated container calls nothing; one that is not may send metrics and logs of its own. `private_callers`: clients
-    in the VPC invoke the endpoint.
-    """
-    calls: tuple[InterfaceService, ...] = () if network_isolation else ("logs", "monitoring")
-    return calls + (("sagemaker.runtime",) if private_callers else ())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

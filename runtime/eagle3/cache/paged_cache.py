@@ -7,31 +7,18 @@ pass, S rows of one sequence.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-Slots = range | list[int]
-
-
-@dataclass(frozen=True, slots=True)
-class SequenceRows:
-    """The rows of one sequence in a pass."""
-
-    seen: Slots
-    """Slots that the rows attend to, new ones included: all of the sequence's committed and reserved slots."""
-    new: Slots
-    """The slots that the rows fill, one each; the last of `seen`."""
-    mask_SR: Tensor | None
-    """Bool; which of the last R slots of `seen` each row attends to, all earlier ones being seen. None: all."""
-
-
-def causal_mask(rows: int) -> Tensor | None:
-    """Mask of `rows` successive positions: each sees the ones before it and itself; a single one sees everything."""
-    return torch.ones(rows, rows, dtype=torch.bool).tril() if rows > 1 else None
+from eagle3.cache.row_slots import RowSlots, row_slots
+from eagle3.cache.sequence_rows import SequenceRows
 
 
 class PagedCache:
@@ -50,6 +37,11 @@ class PagedCache:
         shape = (num_layers, num_kv_heads, num_slots, head_dim)
         self.keys_LGCD = torch.empty(shape, dtype=dtype, device=device)
         self.values_LGCD = torch.empty(shape, dtype=dtype, device=device)
+
+    @cached_property
+    def arrays(self) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+        """Keys and values [G, C, D] of each layer of a float32 cache on the CPU; not copies."""
+        return [(keys.numpy(), values.numpy()) for keys, values in zip(self.keys_LGCD, self.values_LGCD, strict=True)]
 
     @staticmethod
     def bytes_per_slot(*, num_layers: int, num_kv_heads: int, head_dim: int, dtype: torch.dtype) -> int:
@@ -76,13 +68,19 @@ class RaggedAttend:
 
     def __init__(self, cache: PagedCache, sequences: Sequence[SequenceRows]) -> None:
         self._cache = cache
+        self._sequences = sequences
+        self._prepared = False
+        self._new: slice | Tensor = slice(0, 0)
+        self._parts: list[_Part] = []
+
+    def _prepare(self) -> None:
+        cache, sequences = self._cache, self._sequences
+        self._prepared = True
         device = cache.keys_LGCD.device
-        self._new: slice | Tensor
         if len(sequences) == 1 and isinstance(sequences[0].new, range):
             self._new = _as_slice(sequences[0].new)
         else:
             self._new = torch.tensor([slot for rows in sequences for slot in rows.new], device=device)
-        self._parts: list[_Part] = []
         begin = 0
         for rows in sequences:
             end = begin + len(rows.new)
@@ -91,6 +89,8 @@ class RaggedAttend:
 
     def __call__(self, layer: int, query_1HTD: Tensor, key_1GTD: Tensor, value_1GTD: Tensor) -> Tensor:
         """Store the keys and values of `layer` and return the attention output [1, H, T, D]."""
+        if not self._prepared:
+            self._prepare()
         keys_GCD = self._cache.keys_LGCD[layer]
         values_GCD = self._cache.values_LGCD[layer]
         if isinstance(self._new, slice):
@@ -101,6 +101,28 @@ class RaggedAttend:
             values_GCD.index_copy_(1, self._new, value_1GTD[0])
         outputs = [part.attend(query_1HTD, keys_GCD, values_GCD) for part in self._parts]
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
+
+    @property
+    def arrays(self) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+        """The cache's arrays, for kernels that read and write them themselves."""
+        return self._cache.arrays
+
+    @cached_property
+    def rows(self) -> RowSlots:
+        """Slots of each row, for such kernels."""
+        return row_slots(self._sequences)
+
+    @cached_property
+    def bounds(self) -> list[tuple[int, int]]:
+        """First and last row + 1 of each sequence."""
+        ends = list(itertools.accumulate(len(rows.new) for rows in self._sequences))
+        return list(zip([0, *ends], ends, strict=False))
+
+    def attend_part(self, number: int, layer: int, query_1HTD: Tensor) -> Tensor:
+        """Attention output [1, H, S, D] of the rows of one sequence, whose keys and values are stored already."""
+        if not self._prepared:
+            self._prepare()
+        return self._parts[number].attend(query_1HTD, self._cache.keys_LGCD[layer], self._cache.values_LGCD[layer])
 
 
 class _Part:

@@ -1,20 +1,13 @@
-"""`eagle3 bench`: measure acceptance and speed on a file of prompts, or servers under load."""
+"""`eagle3 bench`: acceptance and speed on prompts, quality, servers under load, or us beside other programs."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from pathlib import Path
 
-from tqdm import tqdm
-
-from eagle3.bench.tau import Comparison, compare, comparison_json, comparison_table
-from eagle3.cli import bench_serve
-from eagle3.cli.generate import read_prompts
-from eagle3.cli.options import add_model_flags, add_sampling_flags, deployment_config, params_from, without_reuse
-from eagle3.engine.llm import LLM
-from eagle3.errors import ConfigError
+from eagle3.cli import bench_peers, bench_serve
+from eagle3.cli.deferred import Deferred
+from eagle3.cli.options import add_model_flags, add_sampling_flags
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -28,31 +21,17 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     tau.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     add_model_flags(tau)
     add_sampling_flags(tau)
-    tau.set_defaults(run=run)
+    tau.set_defaults(run=Deferred("eagle3.cli.run.bench_tau:run"))
+    quality = kinds.add_parser(
+        "quality",
+        help="what int8 costs in quality: perplexity and agreement with float32",
+        description="Read the prompts with the float32 and the quantised target, under the chat template, and compare "
+        "what they expect of every next token: perplexity, share of equal choices, mean Kullback-Leibler divergence.",
+    )
+    quality.add_argument("--prompts", type=Path, required=True, metavar="FILE", help="JSONL file of prompts")
+    quality.add_argument("--limit", type=int, metavar="N", help="first N prompts only (default: all)")
+    quality.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    add_model_flags(quality)
+    quality.set_defaults(run=Deferred("eagle3.cli.run.bench_quality:run"))
     bench_serve.add_parser(kinds)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Measure, print, and exit with 1 if plain decoding was compared greedily and differed."""
-    params = params_from(args)
-    config = deployment_config(args)
-    if config.draft is None:
-        raise ConfigError("bench tau measures a draft; name one with --draft")
-    prompts = read_prompts(args.prompts, args.limit)
-    llm = LLM.from_config(without_reuse(config))
-    conversations = [[{"role": "user", "content": prompt}] for prompt in prompts]
-    with tqdm(total=len(prompts), unit="prompt", disable=not sys.stderr.isatty(), file=sys.stderr) as bar:
-
-        def on_prompt(result: Comparison) -> None:
-            bar.update()
-            bar.set_postfix(tau=f"{result.speculative.tau:.2f}")
-
-        result = compare(llm, conversations, params, with_plain=args.plain, on_prompt=on_prompt)
-    if args.json:
-        print(json.dumps(comparison_json(result)))
-    else:
-        print(comparison_table(result))
-        if args.plain:
-            print(f"  identical texts         {result.identical} of {result.prompts}")
-    exact = args.plain and params.temperature == 0 and config.dtype == "float32"
-    return 1 if exact and result.identical != result.prompts else 0
+    bench_peers.add_parser(kinds)

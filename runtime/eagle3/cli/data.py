@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
-from tqdm import tqdm
-
-from eagle3.cli.options import validated
-from eagle3.config.deployment import EMBEDDED
-from eagle3.models.embedded import target_path
-from eagle3.models.tokenizer import load_tokenizer
-from eagle3.train.build import BuildSettings, build, bulk_target
+from eagle3.cli.deferred import Deferred
+from eagle3.config.embedded import EMBEDDED
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -37,23 +31,4 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--tap", dest="tap_inputs", action="append", type=int, metavar="LAYER", help="tap layer, by input"
     )
     parser.add_argument("--seed", type=int, metavar="N", help="(default: 0)")
-    parser.set_defaults(run=run)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Build the folder, with a progress bar for each stage."""
-    given = {name: getattr(args, name) for name in BuildSettings.model_fields if getattr(args, name, None) is not None}
-    settings = validated(BuildSettings, given)
-    path = target_path(settings.target)
-    tokenizer = load_tokenizer(path)
-    target = bulk_target(path, settings.tap_inputs)
-    with tqdm(disable=not sys.stderr.isatty(), file=sys.stderr) as bar:
-
-        def on_progress(done: int, total: int, what: str) -> None:
-            bar.set_description(what)
-            bar.total, bar.n = total, done
-            bar.refresh()
-
-        build(args.output, settings, target, tokenizer, on_progress)
-    print(args.output)
-    return 0
+    parser.set_defaults(run=Deferred("eagle3.cli.run.data:build"))

@@ -1,4 +1,11 @@
-"""The `eagle3` command. Data goes to stdout, everything else to stderr; bad input exits with 2 and one line."""
+"""The `eagle3` command. Data goes to stdout, everything else to stderr; bad input exits with 2 and one line.
+
+Every parser is built before anything is known of the command that is wanted, so `eagle3.cli.<command>` holds flags and
+help alone and imports the standard library, `eagle3.errors` and constants. What runs the command is named with
+`parser.set_defaults(run=Deferred("eagle3.cli.run.<command>:run"))`: `eagle3.cli.run` imports what it needs at the top
+of its modules, and is imported after parsing. A command that only starts a process out of a checkout keeps its `run`
+beside its flags. Invariant: help and refused flags import no library (`tests/unit/cli/test_startup.py`).
+"""
 
 from __future__ import annotations
 
@@ -8,10 +15,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from eagle3.cli import bench, data, demo, draft, generate, rehearse, serve, train
+from eagle3.cli import ask, bench, cost, data, demo, draft, generate, rehearse, runbook, serve, train
 from eagle3.errors import Eagle3Error
 
-_COMMANDS = (demo, generate, serve, bench, draft, data, train, rehearse)
+_COMMANDS = (demo, generate, serve, ask, bench, draft, data, train, rehearse, cost, runbook)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
-from eagle3.cli.options import add_model_flags, deployment_config
+from eagle3.cli.deferred import Deferred
+from eagle3.cli.options import add_model_flags
 
 # Setting: (attribute of the parsed arguments, flag).
-_SERVER_FLAGS = {
+SERVER_FLAGS = {
     "serving.host": ("host", "--host"),
     "serving.port": ("port", "--port"),
     "serving.model_name": ("model_name", "--model-name"),
@@ -40,15 +40,4 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--log-level", choices=["DEBUG", "INFO", "WARNING", "ERROR"], help="of the log on stderr (default: WARNING)"
     )
     add_model_flags(parser)
-    parser.set_defaults(run=run)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Serve until a signal ends it."""
-    # Web framework, grammar and metrics libraries take a second to import; the other commands need none of them.
-    from eagle3.server.engines import build_engine
-    from eagle3.server.routes import protocol_routers
-    from eagle3.server.run import serve
-
-    config = deployment_config(args, os.environ, more=_SERVER_FLAGS)
-    return serve(config, make_engine=build_engine, routers_of=protocol_routers)
+    parser.set_defaults(run=Deferred("eagle3.cli.run.serve:run"))

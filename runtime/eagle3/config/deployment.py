@@ -11,16 +11,15 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from eagle3.config.embedded import EMBEDDED
 from eagle3.config.engine import EngineSettings
 from eagle3.config.limits import Limits
 from eagle3.config.serving import MetricsSettings, Serving
-from eagle3.config.speculation import Speculation
+from eagle3.config.speculation import Drafter, Speculation
 from eagle3.config.validation import first_error
 from eagle3.errors import ConfigError
-
-EMBEDDED = "embedded"
 
 
 class DeploymentConfig(BaseModel):
@@ -30,9 +29,14 @@ class DeploymentConfig(BaseModel):
 
     target: str = Field(default=EMBEDDED, description="model directory or .gguf file; 'embedded' for the default")
     draft: str | None = Field(
-        default=EMBEDDED, description="draft directory; 'embedded' for the default, null for plain decoding"
+        default=EMBEDDED,
+        description="draft directory; 'embedded' for the default, null for plain decoding unless suffix alone guesses",
     )
     dtype: Literal["float32", "bfloat16", "float16"] = Field(default="float32", description="dtype of the weights")
+    quantize: Literal["int8"] | None = Field(
+        default=None,
+        description="int8: 8-bit weights and activations of target and draft, on CPUs with VNNI; null: as they are",
+    )
     device: str = Field(default="cpu", description="torch device, such as cpu or cuda")
     threads: int | None = Field(default=None, ge=1, description="CPU threads; null takes torch's choice")
     speculation: Speculation = Field(default_factory=Speculation, description="shape of the draft tree")
@@ -40,6 +44,29 @@ class DeploymentConfig(BaseModel):
     limits: Limits = Field(default_factory=Limits, description="what the server takes on")
     serving: Serving = Field(default_factory=Serving, description="address, access and logs of the server")
     metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="what is measured and where it goes")
+
+    @model_validator(mode="after")
+    def _check_quantize(self) -> DeploymentConfig:
+        if self.quantize is not None and (self.dtype != "float32" or self.device != "cpu"):
+            raise ValueError(
+                f"quantize: {self.quantize} needs dtype float32 and device cpu; got {self.dtype} and {self.device}"
+            )
+        return self
+
+    @property
+    def drafters(self) -> tuple[Drafter, ...]:
+        """Who guesses; nobody decodes plainly."""
+        return self.speculation.working_drafters(has_draft=self.draft is not None)
+
+    @property
+    def draft_in_use(self) -> str | None:
+        """The draft, unless the drafters do without it."""
+        return self.draft if "eagle3" in self.drafters else None
+
+    def without_speculation(self) -> DeploymentConfig:
+        """The same, decoding plainly."""
+        needing_a_draft = self.speculation.model_copy(update={"drafters": ("eagle3",)})
+        return self.model_copy(update={"draft": None, "speculation": needing_a_draft})
 
 
 def load_config(path: Path) -> DeploymentConfig:

@@ -90,7 +90,7 @@ def vllm_command(
 
 def vllm_speculative_config(config: DeploymentConfig, *, draft: str | None) -> dict[str, Any] | None:
     """The object of vLLM's `--speculative-config`; None for plain decoding."""
-    if draft is None or config.draft is None:
+    if draft is None or config.draft_in_use is None:
         return None
     length = chain_length(config.speculation)
     value: dict[str, Any] = {"method": "eagle3", "model": draft, "num_speculative_tokens": length}
@@ -155,7 +155,9 @@ def sglang_command(
     if not config.engine.prefix_reuse:
         options["--disable-radix-cache"] = None
     options |= sglang_speculation(config, draft=draft)
-    notes = ["sglang: a request cannot turn speculation off; its text is the same with it"] if draft else []
+    notes = _suffix_notes(config, "sglang")
+    notes += _probability_notes(config, "sglang") if draft else []
+    notes += ["sglang: a request cannot turn speculation off; its text is the same with it"] if draft else []
     if config.speculation.off_threshold is not None:
         notes.append("sglang: speculation.off_threshold is not used; it drafts at every load")
     return EngineCommand(
@@ -171,7 +173,7 @@ def sglang_command(
 
 def sglang_speculation(config: DeploymentConfig, *, draft: str | None) -> dict[str, str | None]:
     """SGLang's options for the tree: steps are levels, draft tokens are nodes and the root."""
-    if draft is None or config.draft is None:
+    if draft is None or config.draft_in_use is None:
         return {}
     shape = config.speculation
     if shape.is_chain:
@@ -195,8 +197,10 @@ def chain_length(shape: Speculation) -> int:
 
 def _vllm_notes(config: DeploymentConfig, speculative: Mapping[str, Any] | None) -> list[str]:
     notes = ["vllm: engine.block_tokens is not used; it chooses the size of a block itself"]
+    notes += _suffix_notes(config, "vllm")
     if speculative is None:
         return notes
+    notes += _probability_notes(config, "vllm")
     shape = config.speculation
     if not shape.is_chain:
         notes.append(
@@ -208,6 +212,19 @@ def _vllm_notes(config: DeploymentConfig, speculative: Mapping[str, Any] | None)
     if config.device == "cpu":
         notes.append("vllm on a CPU cannot sample while it speculates: a temperature above 0 is refused")
     return notes
+
+
+def _suffix_notes(config: DeploymentConfig, engine: str) -> list[str]:
+    if "suffix" not in config.drafters:
+        return []
+    instead = "the draft alone guesses" if config.draft_in_use is not None else "it decodes plainly"
+    return [f"{engine}: suffix of speculation.drafters is not used; {instead}"]
+
+
+def _probability_notes(config: DeploymentConfig, engine: str) -> list[str]:
+    if config.draft_in_use is None or not config.speculation.min_probability:
+        return []
+    return [f"{engine}: speculation.min_probability is not used; it drafts in full, however sure the draft is"]
 
 
 def _left_out(options: Mapping[str, str | None], without: frozenset[str]) -> list[str]:

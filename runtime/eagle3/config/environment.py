@@ -19,7 +19,8 @@ from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from eagle3.config.deployment import EMBEDDED, DeploymentConfig, parse_config
+from eagle3.config.deployment import DeploymentConfig, parse_config
+from eagle3.config.embedded import EMBEDDED
 from eagle3.errors import ConfigError
 
 PREFIX = "EAGLE3_"

@@ -11,7 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from eagle3.config.deployment import EMBEDDED, DeploymentConfig, load_config, parse_config
+from eagle3.config.deployment import DeploymentConfig, load_config, parse_config
+from eagle3.config.embedded import EMBEDDED
 from eagle3.config.environment import environment_values, variables
 
 

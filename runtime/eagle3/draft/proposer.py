@@ -16,10 +16,13 @@ import torch
 from torch import Tensor
 
 from eagle3.cache.block_table import BlockTable
-from eagle3.cache.paged_cache import PagedCache, SequenceRows, causal_mask
+from eagle3.cache.paged_cache import PagedCache
+from eagle3.cache.sequence_rows import SequenceRows, causal_mask
 from eagle3.config.speculation import Speculation
 from eagle3.errors import NumericalError
 from eagle3.models.draft import Draft, DraftOutput
+from eagle3.models.row_draft import RowDraft
+from eagle3.tree.chain import Chain
 from eagle3.tree.draft_tree import DraftTree
 from eagle3.tree.growth import Frontier, TreeGrowth
 
@@ -62,23 +65,24 @@ class Wish:
     state: DraftState
     root_id: int
     shape: Speculation
+    chain: Chain | None = None
+    """What else is guessed, to be grafted onto the tree."""
 
 
 class Proposer:
     """The draft with the cache of every sequence."""
 
-    def __init__(self, draft: Draft, num_slots: int) -> None:
+    def __init__(self, draft: Draft | RowDraft, num_slots: int) -> None:
         self._draft = draft
         config = draft.config
-        weight = draft.norm.weight
-        self._device = weight.device
+        self._device = draft.device
         self.cache = PagedCache(
             num_slots=num_slots,
             num_layers=1,
             num_kv_heads=config.num_kv_heads,
             head_dim=config.head_dim,
-            dtype=weight.dtype,
-            device=weight.device,
+            dtype=draft.dtype,
+            device=draft.device,
         )
 
     def observe(self, states: Sequence[DraftState]) -> None:
@@ -140,7 +144,7 @@ class Proposer:
         hidden_size = self._draft.config.hidden_size
         output = self._draft(
             torch.zeros(1, rows, dtype=torch.int64, device=self._device),
-            torch.zeros(1, rows, hidden_size, dtype=self._draft.norm.weight.dtype, device=self._device),
+            torch.zeros(1, rows, hidden_size, dtype=self._draft.dtype, device=self._device),
             torch.arange(rows, device=self._device)[None],
             self.cache.attend([SequenceRows(range(rows), range(rows), causal_mask(rows))]),
         )
@@ -188,7 +192,7 @@ class _Growing:
 
     def __init__(self, wish: Wish) -> None:
         self.wish = wish
-        self.growth = TreeGrowth(wish.shape, wish.root_id)
+        self.growth = TreeGrowth(wish.shape, wish.root_id, wish.chain)
         self.frontier: Frontier | None = None
         self.visible_KR = torch.zeros(1, 0, dtype=torch.bool)
         self.error: NumericalError | None = None

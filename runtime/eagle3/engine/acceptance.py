@@ -1,7 +1,9 @@
 """What smaller trees would have accepted, learnt from the trees that were verified.
 
-The best n nodes of a tree are the tree of n nodes, so one verification of a large tree tells how every smaller
-one would have fared. Knows no time and no models.
+The best n nodes of a tree, grafted ones among them, are the tree of n nodes, so one verification of a large tree tells
+how every smaller one would have fared. Knows no time and no models. Invariant: that holds as long as shapes differ in
+their nodes alone, each as deep as the first or as its nodes allow. Where improbable nodes are left out, they are left out of
+every shape alike: the tree of n nodes is then the best n of those that are left.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ class AcceptanceEstimate:
 
     def __init__(self, shapes: Sequence[Speculation]) -> None:
         self._shapes = tuple(shapes)
+        assert all(s.depth == min(s.nodes, shapes[0].depth) for s in shapes[1:]), "a smaller tree is not cut in depth"
         self._tau = [1.0 + 0.5 * math.log2(1 + shape.nodes) for shape in shapes]
         self._cycles = [_PRIOR_CYCLES] * len(self._shapes)
 
@@ -42,7 +45,7 @@ class AcceptanceEstimate:
             if smaller.nodes > shape.nodes or smaller.depth > shape.depth:
                 continue  # what a larger tree would have done does not show
             length = 0
-            for rank in accepted[: smaller.depth]:
+            for rank in accepted:
                 if rank > smaller.nodes:
                     break
                 length += 1

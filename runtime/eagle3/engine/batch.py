@@ -14,6 +14,7 @@ from functools import cached_property
 from eagle3.cache.block_pool import BlockPool
 from eagle3.cache.block_table import BlockTable
 from eagle3.draft.proposer import DraftState
+from eagle3.draft.suffix_drafter import SuffixDrafter
 from eagle3.engine.answer import Answer, TokenLogprobs
 from eagle3.engine.cycle import Block, StepRunner
 from eagle3.engine.detokenizer import Detokenizer
@@ -43,7 +44,7 @@ Event = Delta | Failure
 
 
 class BatchEngine:
-    """Serves many requests at once on one target and its draft."""
+    """Serves many requests at once on one target and its drafters."""
 
     def __init__(
         self,
@@ -57,6 +58,7 @@ class BatchEngine:
         block_tokens: int,
         has_draft: bool,
         max_reserved_slots: int,
+        suffix: SuffixDrafter | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._target = target
@@ -68,6 +70,7 @@ class BatchEngine:
         self._block_tokens = block_tokens
         self._has_draft = has_draft
         self._max_reserved_slots = max_reserved_slots
+        self._suffix = suffix
         self._clock = clock
         self._sequences: dict[str, SequenceState] = {}
         self._finished = EngineSnapshot()
@@ -125,6 +128,7 @@ class BatchEngine:
             draft=DraftState(table) if self._has_draft and request.speculate else None,
             arrived_s=self._clock(),
             token_ids=list(request.prompt_ids),
+            suffix=self._suffix.begin(len(request.prompt_ids)) if self._suffix and request.speculate else None,
         )
         self._sequences[request.request_id] = sequence
         self._scheduler.add(sequence)
@@ -142,7 +146,7 @@ class BatchEngine:
         prompt_tokens = self._policy.prompt_tokens(load)
         unread = self._scheduler.unread_tokens
         beside = unread if prompt_tokens is None else min(unread, prompt_tokens)
-        shape = self._policy.choose(load, beside) if self._has_draft and load else None
+        shape = self._policy.choose(load, beside) if load and (self._has_draft or self._suffix) else None
         plan = self._scheduler.plan(shape.reserved_slots if shape else 1, prompt_tokens)
         result = self._runner.run(plan, shape)
         events: list[Event] = []

@@ -1,19 +1,24 @@
 """What steps cost, in seconds: measured once per number of rows, and then for every load and shape that was run.
 
-Knows no models: times are handed in. A load is a number of sequences that decode together.
+Knows no models: times are handed in. A load is a number of sequences that decode together. Trees of one shape differ
+in size where the drafters are unsure, so a step is remembered beside what its own rows should cost.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Mapping
-from statistics import median
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from statistics import fmean, median
 
 from eagle3.config.speculation import Speculation
+from eagle3.tree.draft_tree import DraftTree
 
 # Recent steps of which the median is taken: one slow step, such as another program's turn, does not count.
 _RECENT = 15
+# Steps over which the size of trees is averaged: large and small ones alternate with the texts.
+_SIZES = 150
 # Steps before a median is trusted.
 ENOUGH = 3
 # Rows of prompts that a step may always read.
@@ -59,13 +64,23 @@ class StepTimes:
     def __init__(self, verify: RowCosts, draft: RowCosts) -> None:
         self._verify = verify
         self._draft = draft
-        self._recent: dict[tuple[int, Speculation | None], deque[float]] = {}
+        self._recent: dict[tuple[int, Speculation | None], deque[tuple[float, float]]] = {}  # seconds and cost of rows
+        self._sizes: dict[tuple[int, Speculation | None], deque[float]] = {}  # cost of rows alone
         self._paces: deque[float] = deque(maxlen=_RECENT)  # seconds of recent steps over what their rows should cost
 
-    def record(self, load: int, shape: Speculation | None, seconds: float) -> None:
-        """Remember a step that drafted `shape` for `load` sequences."""
-        self._recent.setdefault((_bucket(load), shape), deque(maxlen=_RECENT)).append(seconds / load)
-        self._paces.append(seconds / self._from_rows(load, shape))
+    def record(
+        self, load: int, shape: Speculation | None, seconds: float, trees: Sequence[DraftTree] = ()
+    ) -> float:
+        """Remember a step that drafted `shape` for `load` sequences; without its `trees` they count as full ones.
+
+        Returns the seconds that it would have taken had its trees been of the usual size.
+        """
+        cost = self._of_trees(load, shape, trees) if trees else self._from_rows(load, shape)
+        key = _bucket(load), shape
+        self._recent.setdefault(key, deque(maxlen=_RECENT)).append((seconds / load, cost / load))
+        self._sizes.setdefault(key, deque(maxlen=_SIZES)).append(cost / load)
+        self._paces.append(seconds / cost)
+        return seconds * (fmean(self._sizes[key]) * load / cost)
 
     def samples(self, load: int, shape: Speculation | None) -> int:
         """Steps remembered of such a load and shape."""
@@ -74,13 +89,16 @@ class StepTimes:
     def seconds(self, load: int, shape: Speculation | None, beside: int = 0) -> float:
         """Seconds of a step: the median of recent ones, else what its rows cost plus what this load adds to that.
 
+        The median is of steps brought to the usual size of their trees: that of few large and many small steps as they
+        were would be that of the small ones.
+
         `beside` rows of prompts add what they cost on top of the step's own: the more of them, the dearer is a node.
         """
         if beside:
             rows = load * (1 if shape is None else 1 + shape.nodes)
             return self.seconds(load, shape) + self._verify(rows + beside) - self._verify(rows)
         if self.samples(load, shape) >= ENOUGH:
-            return median(self._recent[_bucket(load), shape]) * load
+            return self._usual(_bucket(load), shape) * load
         return self._from_rows(load, shape) + self._overhead(load)
 
     def rows_within(self, seconds: float) -> int:
@@ -97,10 +115,22 @@ class StepTimes:
         levels = shape.depth - 1
         return self._verify(load * (1 + shape.nodes)) + self._draft(2 * load) + levels * self._draft(load * shape.top_k)
 
+    def _of_trees(self, load: int, shape: Speculation | None, trees: Sequence[DraftTree]) -> float:
+        cost = self._verify(sum(map(len, trees)))
+        if shape is None:
+            return cost
+        levels = (sum(rows) for rows in zip_longest(*(tree.draft_rows for tree in trees), fillvalue=0))
+        return cost + self._draft(2 * load) + sum(map(self._draft, levels))
+
+    def _usual(self, bucket: int, shape: Speculation | None) -> float:
+        """Seconds for each sequence of a step whose trees have the usual size."""
+        size = fmean(self._sizes[bucket, shape])
+        return median(seconds * (size / cost) for seconds, cost in self._recent[bucket, shape])
+
     def _overhead(self, load: int) -> float:
         """What steps at this load took beyond their rows: attention over many contexts, choosing, text."""
         known = [
-            (median(times) * load - self._from_rows(load, shape), len(times))
+            ((self._usual(bucket, shape) - fmean(self._sizes[bucket, shape])) * load, len(times))
             for (bucket, shape), times in self._recent.items()
             if bucket == _bucket(load) and len(times) >= ENOUGH
         ]

@@ -14,14 +14,17 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from eagle3.cache.paged_cache import PagedCache, SequenceRows, causal_mask
+from eagle3.cache.paged_cache import PagedCache
+from eagle3.cache.sequence_rows import SequenceRows, causal_mask
 from eagle3.config.speculation import Speculation
 from eagle3.draft.proposer import Proposer, Wish
 from eagle3.engine.scheduler import Chunk, Plan
 from eagle3.engine.sequence import SequenceState
 from eagle3.errors import Eagle3Error, NumericalError
+from eagle3.models.row_target import RowTarget
 from eagle3.models.target import Target
 from eagle3.tree.draft_tree import DraftTree, ancestor_mask
+from eagle3.tree.growth import TreeGrowth
 from eagle3.verify.verification import Verification, verify
 
 # Accepted tokens that may wait for the draft while nothing is drafted; that many at once cost it little.
@@ -71,7 +74,7 @@ class StepRunner:
 
     def __init__(
         self,
-        target: Target,
+        target: Target | RowTarget,
         cache: PagedCache,
         proposer: Proposer | None,
         *,
@@ -81,7 +84,7 @@ class StepRunner:
         self._cache = cache
         self._proposer = proposer
         self._clock = clock
-        self._device = target.norm.weight.device
+        self._device = target.device
 
     @torch.inference_mode()
     def run(self, plan: Plan, shape: Speculation | None) -> StepResult:
@@ -138,22 +141,25 @@ class StepRunner:
         """A tree for each sequence: a bare root where nothing is drafted."""
         wishes: dict[int, Wish] = {}
         late = []
+        drafted: dict[int, DraftTree | NumericalError] = {}
         for sequence in decode:
             depth = sequence.ending.remaining - 1
-            if sequence.draft is None:
-                continue
+            draft, suffix, root_id = sequence.draft, sequence.suffix, sequence.token_ids[-1]
             if shape is not None and depth >= 1:
-                wishes[id(sequence)] = Wish(sequence.draft, sequence.token_ids[-1], shape.limited(depth=depth))
-            elif sequence.draft.pending_rows >= _MOST_PENDING:
-                late.append(sequence.draft)
-        drafted: dict[int, DraftTree | NumericalError] = {}
+                chain = suffix.propose(sequence.token_ids, limit=depth) if suffix else None
+                if suffix and chain and (draft is None or suffix.suffices(chain)):
+                    drafted[id(sequence)] = TreeGrowth(shape, root_id, chain).tree()
+                elif draft is not None:
+                    wishes[id(sequence)] = Wish(draft, root_id, shape.limited(depth=depth), chain)
+            if draft is not None and id(sequence) not in wishes and draft.pending_rows >= _MOST_PENDING:
+                late.append(draft)
         if self._proposer is not None:
             if late or any(len(wish.state.pending) > 1 for wish in wishes.values()):
                 started = self._clock()
                 self._proposer.catch_up(late + [wish.state for wish in wishes.values()])
                 result.catch_up_s = self._clock() - started
             self._proposer.observe([wish.state for wish in wishes.values()])
-            drafted = dict(zip(wishes, self._proposer.propose(list(wishes.values())), strict=True))
+            drafted |= zip(wishes, self._proposer.propose(list(wishes.values())), strict=True)
         trees = []
         for sequence in decode:
             tree = drafted.get(id(sequence)) or DraftTree.root_only(sequence.token_ids[-1])

@@ -13,6 +13,7 @@ from eagle3.config.deployment import DeploymentConfig
 from eagle3.config.engine import EngineSettings
 from eagle3.config.speculation import Speculation
 from eagle3.draft.proposer import Proposer
+from eagle3.draft.suffix_drafter import SuffixDrafter
 from eagle3.engine.batch import BatchEngine
 from eagle3.engine.cycle import StepRunner
 from eagle3.engine.memory import cache_slots
@@ -20,9 +21,12 @@ from eagle3.engine.policy import SpeculationPolicy
 from eagle3.engine.scheduler import Scheduler
 from eagle3.errors import ConfigError
 from eagle3.models.draft import Draft
+from eagle3.models.row_draft import RowDraft
 from eagle3.models.draft_loader import load_draft
 from eagle3.models.embedded import draft_path, target_path
 from eagle3.models.packed import pack_linears
+from eagle3.models.row_layers import can_run
+from eagle3.models.row_target import RowTarget
 from eagle3.models.target import Target
 from eagle3.models.target_loader import load_target
 from eagle3.models.tokenizer import Tokenizer, load_tokenizer
@@ -46,10 +50,10 @@ def load_models(config: DeploymentConfig) -> Models:
     where = target_path(config.target)
     target = load_target(where, dtype=dtype, device=config.device)
     draft: Draft | None = None
-    if config.draft is not None:
-        draft = load_draft(draft_path(config.draft), target, dtype=dtype)
-        pack_linears(draft)
-    pack_linears(target)
+    if config.draft_in_use is not None:
+        draft = load_draft(draft_path(config.draft_in_use), target, dtype=dtype)
+        pack_linears(draft, config.quantize)
+    pack_linears(target, config.quantize)
     return Models(target=target, tokenizer=load_tokenizer(where), draft=draft)
 
 
@@ -62,7 +66,8 @@ def build_engine(
     policy: Callable[[StepRunner], SpeculationPolicy],
 ) -> BatchEngine:
     """A batched engine on these models; `policy` may measure with the runner before it decides anything."""
-    target, draft = models.target, models.draft
+    drafters = shape.working_drafters(has_draft=models.draft is not None)
+    target, draft = models.target, models.draft if "eagle3" in drafters else None
     arch, weight = target.arch, target.norm.weight
     bytes_per_slot = PagedCache.bytes_per_slot(
         num_layers=arch.num_layers, num_kv_heads=arch.num_kv_heads, head_dim=arch.head_dim, dtype=weight.dtype
@@ -74,7 +79,7 @@ def build_engine(
             head_dim=draft.config.head_dim,
             dtype=draft.norm.weight.dtype,
         )
-    reserved = shape.reserved_slots if draft is not None else 1
+    reserved = shape.reserved_slots if drafters else 1
     slots = cache_slots(
         wanted=settings.cache_tokens,
         bytes_per_slot=bytes_per_slot,
@@ -92,7 +97,8 @@ def build_engine(
         dtype=weight.dtype,
         device=weight.device,
     )
-    runner = StepRunner(target, cache, Proposer(draft, num_slots) if draft is not None else None)
+    proposer = None if draft is None else Proposer(RowDraft(draft) if can_run(draft) else draft, num_slots)
+    runner = StepRunner(RowTarget(target) if can_run(target) else target, cache, proposer)
     scheduler = Scheduler(
         pool, step_tokens=settings.step_tokens, max_running=max_running, prefix_reuse=settings.prefix_reuse
     )
@@ -105,6 +111,7 @@ def build_engine(
         policy(runner),
         block_tokens=settings.block_tokens,
         has_draft=draft is not None,
+        suffix=SuffixDrafter(shape) if "suffix" in drafters else None,
         max_reserved_slots=reserved,
     )
 

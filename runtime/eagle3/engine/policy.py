@@ -116,14 +116,14 @@ class AdaptivePolicy:
         return self._times.rows_within(_STALL_S) if load else None
 
     def record(self, step: DecodedStep) -> None:
-        self._times.record(step.load, step.shape, step.seconds)
+        seconds = self._times.record(step.load, step.shape, step.seconds, [tree for tree, _ in step.cycles])
         if step.shape is not None:
             for tree, outcome in step.cycles:
                 self.acceptance.observe(step.shape, tree, outcome)
         if not self._retrying:
             return
         # A median takes many steps to turn; a retry that went well is worth repeating until it has turned.
-        went_well = step.load * self._tau(step.shape) / step.seconds > self._rate(step.load, self._usual)
+        went_well = step.load * self._tau(step.shape) / seconds > self._rate(step.load, self._usual)
         self._repeats = self._repeats + 1 if went_well and self._repeats < _MOST_REPEATED else 0
 
     def _tau(self, shape: Speculation | None) -> float:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from eagle3.cache.block_table import BlockTable
 from eagle3.draft.proposer import DraftState
+from eagle3.draft.suffix_drafter import SuffixState
 from eagle3.engine.answer import TokenLogprobs
 from eagle3.engine.ending import Ending
 from eagle3.engine.interface import GenerationRequest
@@ -26,11 +27,13 @@ class SequenceState:
     ending: Ending
     table: BlockTable
     draft: DraftState | None
-    """None decodes plainly."""
+    """None: no draft model guesses."""
     arrived_s: float
     """Clock reading at its arrival."""
     token_ids: list[int]
     """Prompt and answer so far."""
+    suffix: SuffixState | None = None
+    """None: no repetitions are looked for. It follows from the tokens alone, so preemption leaves it as it is."""
     target_length: int = 0
     preempted: bool = False
     """Whether it has had to read its tokens again."""

@@ -200,7 +200,7 @@ class UpstreamEngine:
         self._info = EngineInfo(
             engine=f"{self._dialect.name}{version}",
             target=self._models.target_name,
-            draft=self._config.draft,
+            draft=self._config.draft_in_use,
             context_tokens=self._models.context_tokens,
             vocab_size=self._models.vocab_size,
             notes=self._notes,

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import torch
 
-from eagle3.config.deployment import EMBEDDED, DeploymentConfig
+from eagle3.config.deployment import DeploymentConfig
+from eagle3.config.embedded import EMBEDDED
 from eagle3.models.architecture import Architecture
 from eagle3.models.draft_formats import read_draft, write_draft
 from eagle3.models.draft_keys import DraftFormat
@@ -52,7 +53,7 @@ def prepare_models(config: DeploymentConfig, folder: Path, *, draft_format: Draf
         target = folder / f"target-{_fingerprint(source)}-{config.dtype}"
         if not (target / "config.json").is_file():
             export_target(load_target(source, dtype=getattr(torch, config.dtype)), tokenizer, target)
-    draft = None if config.draft is None else _write_draft(config, arch, folder, draft_format)
+    draft = None if config.draft_in_use is None else _write_draft(config, arch, folder, draft_format)
     return UpstreamModels(
         target=target,
         draft=draft,
@@ -72,8 +73,8 @@ def context_tokens(config: DeploymentConfig, arch: Architecture) -> int:
 
 
 def _write_draft(config: DeploymentConfig, arch: Architecture, folder: Path, draft_format: DraftFormat) -> Path:
-    assert config.draft is not None, "only called with a draft"
-    source = draft_path(config.draft)
+    assert config.draft_in_use is not None, "only called with a draft"
+    source = draft_path(config.draft_in_use)
     checkpoint = read_draft(source)
     # Engines size a table by the draft's maximum and crash beyond it; a draft itself has none.
     stated = checkpoint.extra.get("max_position_embeddings", 0)
@@ -92,5 +93,5 @@ def _fingerprint(*files: Path) -> str:
 
 
 def _bytes_per_token(arch: Architecture, config: DeploymentConfig) -> int:
-    layers = arch.num_layers + (config.draft is not None)
+    layers = arch.num_layers + (config.draft_in_use is not None)
     return 2 * layers * arch.num_kv_heads * arch.head_dim * int(getattr(torch, config.dtype).itemsize)

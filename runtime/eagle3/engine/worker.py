@@ -113,7 +113,7 @@ def _info(config: DeploymentConfig, models: Models, engine: BatchEngine) -> Engi
     return EngineInfo(
         engine=f"native {version('eagle3-kit')}",
         target=target_name(config.target),
-        draft=config.draft,
+        draft=config.draft_in_use,
         context_tokens=engine.context_tokens,
         vocab_size=models.target.arch.vocab_size,
         notes=_notes(config, models, engine),

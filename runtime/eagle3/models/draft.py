@@ -90,6 +90,16 @@ class Draft(nn.Module):
         self._shared_embedding = [embedding]
 
     @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.norm.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Dtype of hidden states, keys and values."""
+        return self.norm.weight.dtype
+
+    @property
     def embedding(self) -> nn.Embedding:
         """The embedding that the draft reads: its own, else the target's."""
         if self.embed_tokens is not None:

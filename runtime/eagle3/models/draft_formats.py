@@ -26,6 +26,7 @@ from eagle3.models.draft_config_read import detect_format, parse_draft_config
 from eagle3.models.draft_config_write import spell_draft_config
 from eagle3.models.draft_keys import DEFAULT_CONVENTION, DRAFT_FORMATS, DraftFormat, TapConvention
 from eagle3.models.draft_vocabulary import members_of, offsets_of, target_ids
+from eagle3.models.unfilled import unfilled
 
 # Left over from training or determined by the config.
 _IGNORED_TENSORS = ("rotary_emb.inv_freq", "verifier_norm.weight", "verifier_lm_head.weight")
@@ -91,8 +92,7 @@ def split_tensors(raw: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Tensor 
 
 def parameter_shapes(config: DraftConfig) -> dict[str, torch.Size]:
     """Shape of every parameter that a draft of this config has."""
-    with torch.device("meta"):
-        return {name: parameter.shape for name, parameter in Draft(config).named_parameters()}
+    return {name: parameter.shape for name, parameter in unfilled(lambda: Draft(config)).named_parameters()}
 
 
 def write_draft(

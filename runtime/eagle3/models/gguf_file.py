@@ -1,7 +1,7 @@
 """Reads a Llama-family GGUF file into Hugging Face tensor names; the only module that knows GGUF names.
 
-Quantised blocks are dequantised to float32 by the `gguf` package. GGUF stores the query and key rows of
-`llama` models for interleaved rotary pairs; they are put back into the halves layout here.
+Quantised blocks become float32. GGUF stores the query and key rows of `llama` models for interleaved rotary pairs;
+they are put back into the halves layout here.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import torch
-from gguf import GGUFReader
-from gguf.quants import dequantize
 from torch import Tensor
 
 from eagle3.errors import WeightsError
 from eagle3.models.architecture import Architecture, architecture_from_gguf
+from eagle3.models.gguf_blocks import dequantised
+from eagle3.models.gguf_header import GgufHeader, read_header
 
 _GLOBAL_NAMES = {
     "token_embd": "model.embed_tokens",
@@ -42,17 +41,13 @@ _ROPE_DIVISORS = "rope_freqs.weight"
 
 def read_gguf(path: Path) -> tuple[Architecture, dict[str, Tensor]]:
     """Architecture and float32 tensors under Hugging Face names; WeightsError when the file is unreadable."""
-    reader = _open(path)
-    arch = _architecture(reader, path)
-    raw = {tensor.name: tensor for tensor in reader.tensors if tensor.name != _ROPE_DIVISORS}
+    header = read_header(path)
+    arch = _architecture(header, path)
     tensors: dict[str, Tensor] = {}
-    for name, tensor in raw.items():
-        # GGUFReader maps the file; the copy lets go of it. ne[] counts fastest axis first, hence the reversal.
-        try:
-            values = np.array(dequantize(tensor.data, tensor.tensor_type), dtype=np.float32, copy=True)
-        except (ValueError, NotImplementedError) as error:
-            raise WeightsError(f"{path}: tensor {name} cannot be dequantised: {error}") from error
-        weight = torch.from_numpy(values.reshape(tuple(int(n) for n in reversed(tensor.shape))))
+    for name in header.tensors:
+        if name == _ROPE_DIVISORS:
+            continue
+        weight = _values(header, name, path)
         hf_name = _hf_name(name, path)
         if arch.family == "LlamaForCausalLM" and ".q_proj." in hf_name:
             weight = _halves_from_pairs(weight, arch.num_heads, arch.head_dim, f"{path}: {name}")
@@ -64,27 +59,30 @@ def read_gguf(path: Path) -> tuple[Architecture, dict[str, Tensor]]:
 
 def read_gguf_architecture(path: Path) -> Architecture:
     """Architecture alone, without dequantising anything; WeightsError when the file is unreadable."""
-    return _architecture(_open(path), path)
+    return _architecture(read_header(path), path)
 
 
-def _open(path: Path) -> GGUFReader:
+def _values(header: GgufHeader, name: str, path: Path) -> Tensor:
+    """One tensor in float32, read from the file."""
+    place = header.tensors[name]
+    stored = np.fromfile(path, dtype=np.uint8, count=place.nbytes, offset=place.offset)
     try:
-        return GGUFReader(path)
-    except (ValueError, IndexError, KeyError, OSError) as error:
-        raise WeightsError(f"{path} is truncated or not a GGUF file: {error}") from error
+        return dequantised(stored, place.kind, place.shape)
+    except ValueError as error:
+        raise WeightsError(f"{path}: tensor {name} cannot be dequantised: {error}") from error
 
 
-def _architecture(reader: GGUFReader, path: Path) -> Architecture:
-    metadata = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("tokenizer.")}
-    raw = {tensor.name: tensor for tensor in reader.tensors}
+def _architecture(header: GgufHeader, path: Path) -> Architecture:
+    raw = header.tensors
     if "token_embd.weight" not in raw:
         raise WeightsError(f"{path} has no token_embd.weight; it is not a decoder model")
-    divisors = raw.get(_ROPE_DIVISORS)
     arch = architecture_from_gguf(
-        metadata,
-        vocab_size=int(raw["token_embd.weight"].shape[1]),
+        header.metadata,
+        vocab_size=raw["token_embd.weight"].shape[0],
         tied="output.weight" not in raw,
-        frequency_divisors=None if divisors is None else tuple(float(value) for value in divisors.data),
+        frequency_divisors=(
+            tuple(_values(header, _ROPE_DIVISORS, path).flatten().tolist()) if _ROPE_DIVISORS in raw else None
+        ),
     )
     # No metadata key speaks of biases: llama.cpp takes whichever are there.
     return replace(

@@ -44,9 +44,20 @@ class SwiGLU(nn.Module):
         self.gate_proj = nn.Linear(hidden, intermediate, bias=bias)
         self.up_proj = nn.Linear(hidden, intermediate, bias=bias)
         self.down_proj = nn.Linear(intermediate, hidden, bias=bias)
+        self.gate_up_proj: nn.Module | None = None
+
+    def merge_projections(self) -> None:
+        """Make one layer of gate and up, for inference: one product instead of two."""
+        if self.gate_up_proj is None:
+            self.gate_up_proj = _side_by_side(self.gate_proj, self.up_proj)
+            del self.gate_proj, self.up_proj
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        if self.gate_up_proj is not None:
+            gate, up = self.gate_up_proj(x).chunk(2, dim=-1)
+        else:
+            gate, up = self.gate_proj(x), self.up_proj(x)
+        out: Tensor = self.down_proj(F.silu(gate) * up)
         return out
 
 
@@ -73,15 +84,26 @@ class SelfAttention(nn.Module):
         self.k_proj = nn.Linear(input_width, num_kv_heads * head_dim, bias=qkv_bias)
         self.v_proj = nn.Linear(input_width, num_kv_heads * head_dim, bias=qkv_bias)
         self.o_proj = nn.Linear(num_heads * head_dim, output_width, bias=output_bias)
+        self.qkv_proj: nn.Module | None = None
         self.q_norm = None if qk_norm_eps is None else RMSNorm(head_dim, qk_norm_eps)
         self.k_norm = None if qk_norm_eps is None else RMSNorm(head_dim, qk_norm_eps)
+
+    def merge_projections(self) -> None:
+        """Make one layer of queries, keys and values, for inference: one product instead of three."""
+        if self.qkv_proj is None:
+            self.qkv_proj = _side_by_side(self.q_proj, self.k_proj, self.v_proj)
+            del self.q_proj, self.k_proj, self.v_proj
 
     def project(self, x_BSI: Tensor, cos_B1SD: Tensor, sin_B1SD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Rotated queries [B, H, S, D], rotated keys and values [B, G, S, D]."""
         batch, steps, _ = x_BSI.shape
-        query = self.q_proj(x_BSI).view(batch, steps, self.num_heads, self.head_dim)
-        key = self.k_proj(x_BSI).view(batch, steps, self.num_kv_heads, self.head_dim)
-        value = self.v_proj(x_BSI).view(batch, steps, self.num_kv_heads, self.head_dim)
+        if self.qkv_proj is not None:
+            merged = self.qkv_proj(x_BSI).view(batch, steps, -1, self.head_dim)
+            query, key, value = merged.split([self.num_heads, self.num_kv_heads, self.num_kv_heads], dim=2)
+        else:
+            query = self.q_proj(x_BSI).view(batch, steps, self.num_heads, self.head_dim)
+            key = self.k_proj(x_BSI).view(batch, steps, self.num_kv_heads, self.head_dim)
+            value = self.v_proj(x_BSI).view(batch, steps, self.num_kv_heads, self.head_dim)
         if self.q_norm is not None and self.k_norm is not None:
             query, key = self.q_norm(query), self.k_norm(key)
         query = rotate(query.transpose(1, 2), cos_B1SD, sin_B1SD)
@@ -110,3 +132,13 @@ class DecoderLayer(nn.Module):
         x_BSH = x_BSH + self.self_attn(self.input_layernorm(x_BSH), cos_B1SD, sin_B1SD, attend, layer)
         x_BSH = x_BSH + self.mlp(self.post_attention_layernorm(x_BSH))
         return x_BSH
+
+
+def _side_by_side(*layers: nn.Linear) -> nn.Linear:
+    """One layer whose output is the layers' outputs side by side."""
+    weight = torch.cat([layer.weight.detach() for layer in layers])
+    merged = nn.Linear(weight.shape[1], weight.shape[0], bias=layers[0].bias is not None, device="meta")
+    merged.weight = nn.Parameter(weight, requires_grad=False)
+    if layers[0].bias is not None:
+        merged.bias = nn.Parameter(torch.cat([layer.bias.detach() for layer in layers]), requires_grad=False)
+    return merged

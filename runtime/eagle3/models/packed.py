@@ -1,16 +1,27 @@
-"""Linear layers whose weight is laid out once for oneDNN: two to four times faster on CPUs at 1 to 64 rows.
+"""Linear layers for inference on CPUs: weights laid out once for oneDNN, as float or as int8.
 
-A packed module computes the same sums in another order; it holds no trainable parameter and exists for
-inference only. Where torch was built without oneDNN, packing leaves the module as it is.
+A packed module computes the same sums in another order; it holds no trainable parameter and exists for inference
+only. `rows` is what the row kernels build on: a product without scale and bias. Where torch was built without oneDNN,
+packing leaves the module as it is.
 """
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 
+from eagle3.errors import ConfigError
+from eagle3.models.layers import SelfAttention, SwiGLU
+
+Quantization = Literal["int8"]
+
 # Rows that the weight layout is tuned for: a tree of 16 nodes and its root.
 _TUNED_ROWS = 17
+_LARGEST_INT8 = 127
+# Activations are stored as unsigned bytes around this: oneDNN's fast kernels want them unsigned.
+_MIDDLE = 128
 
 
 class PackedLinear(nn.Module):
@@ -24,21 +35,94 @@ class PackedLinear(nn.Module):
         self.dtype = weight.dtype
         self.out_features = linear.out_features
         self.in_features = linear.in_features
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight, _TUNED_ROWS)
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _TUNED_ROWS)
         self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach(), requires_grad=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = torch.ops.mkldnn._linear_pointwise(x.to(self.dtype), self.packed, self.bias, "none", [], "")
+        return _float_product(x.to(self.dtype), self.packed, self.bias)
+
+    def rows(self, x_TI: Tensor) -> Tensor:
+        """The product alone, without the bias."""
+        return _float_product(x_TI, self.packed, None)
+
+
+class Int8Linear(nn.Module):
+    """Int8 weights with a scale per output; activations are rounded to 8 bits with a scale per row.
+
+    A scale over the whole batch would make a row depend on its neighbours in the tree. Products are summed in int32,
+    exactly, so a row's result does not depend on how many others there are. Input [.., I], output [.., O], float32.
+    """
+
+    packed: Tensor
+    scale_O: Tensor
+    zero_O: Tensor
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        weight = linear.weight.detach().float()
+        self.out_features = linear.out_features
+        self.in_features = linear.in_features
+        scale_O = weight.abs().amax(dim=1).clamp_min(torch.finfo(torch.float32).tiny) / _LARGEST_INT8
+        whole = (weight / scale_O[:, None]).round_().to(torch.int8)
+        self.register_buffer("scale_O", scale_O, persistent=False)
+        self.register_buffer("zero_O", torch.zeros(self.out_features, dtype=torch.int64), persistent=False)
+        self.packed = torch.ops.onednn.qlinear_prepack(whole, [_TUNED_ROWS, self.in_features])
+        self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach().float(), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.reshape(-1, self.in_features).float()
+        scale = rows.abs().amax(dim=-1, keepdim=True) / _LARGEST_INT8
+        # A row of zeros has no scale; NaN and infinity stay in theirs.
+        inverse = torch.where(scale > 0, _LARGEST_INT8 / (scale * _LARGEST_INT8), 0.0)
+        whole = (rows * inverse).nan_to_num_(0.0).round_().add_(_MIDDLE).to(torch.uint8)
+        out = self.rows(whole) * scale
+        if self.bias is not None:
+            out += self.bias
+        return out.reshape(*x.shape[:-1], self.out_features)
+
+    def rows(self, q_TI: Tensor) -> Tensor:
+        """The product of unsigned bytes around 128, without the rows' scales and the bias; float32 [T, O]."""
+        out: Tensor = _int8_product(
+            q_TI, 1.0, _MIDDLE, self.packed, self.scale_O, self.zero_O, None, 1.0, 0, torch.float32, "none", [], ""
+        )
         return out
 
 
-def pack_linears(module: nn.Module) -> nn.Module:
-    """Replace every CPU `nn.Linear` below `module` by its packed counterpart, in place; returns `module`."""
-    if not torch.backends.mkldnn.is_available():
+def _float_product(x: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
+    out: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, packed, bias, "none", [], "")
+    return out
+
+
+_int8_product = torch.ops.onednn.qlinear_pointwise.default
+
+
+def pack_linears(module: nn.Module, quantize: Quantization | None = None) -> nn.Module:
+    """Make every CPU `nn.Linear` below `module` a packed one, in place, parallel projections as one; returns `module`.
+
+    ConfigError: `quantize` on a device or a CPU whose int8 products would be slow or would overflow.
+    """
+    if quantize is not None:
+        check_int8(next(module.parameters()).device)
+    elif not torch.backends.mkldnn.is_available():
         return module
+    for child in module.modules():
+        if isinstance(child, SelfAttention | SwiGLU) and next(child.parameters()).device.type == "cpu":
+            child.merge_projections()
+    _replace(module, PackedLinear if quantize is None else Int8Linear)
+    return module
+
+
+def check_int8(device: torch.device) -> None:
+    """ConfigError unless int8 products are exact and fast here: oneDNN on a CPU with VNNI."""
+    if device.type != "cpu":
+        raise ConfigError(f"quantize: int8 works on CPUs only; got device {device.type!r}; drop quantize")
+    if not (torch.backends.mkldnn.is_available() and torch.cpu._is_vnni_supported()):
+        raise ConfigError("quantize: int8 needs an x86 CPU with VNNI and torch with oneDNN; drop quantize")
+
+
+def _replace(module: nn.Module, packed: type[PackedLinear] | type[Int8Linear]) -> None:
     for name, child in module.named_children():
         if isinstance(child, nn.Linear) and child.weight.device.type == "cpu":
-            setattr(module, name, PackedLinear(child))
+            setattr(module, name, packed(child))
         else:
-            pack_linears(child)
-    return module
+            _replace(child, packed)

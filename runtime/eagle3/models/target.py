@@ -59,6 +59,11 @@ class Target(nn.Module):
         self.tap_inputs = tuple(tap_inputs)
 
     @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.norm.weight.device
+
+    @property
     def last_layer(self) -> DecoderLayer:
         """The layer before the final norm."""
         layer = self.layers[-1]

@@ -6,6 +6,7 @@ that its architecture asks for.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import torch
@@ -17,6 +18,7 @@ from eagle3.models.checkpoint import read_config, read_tensors
 from eagle3.models.gguf_file import read_gguf, read_gguf_architecture
 from eagle3.models.rope import inverse_frequencies
 from eagle3.models.target import Target
+from eagle3.models.unfilled import unfilled
 
 # Buffers that old exporters wrote and that the architecture already determines.
 _IGNORED_SUFFIXES = ("rotary_emb.inv_freq", "masked_bias", ".attn.bias")
@@ -31,8 +33,7 @@ def load_target(path: Path, *, dtype: torch.dtype = torch.float32, device: str =
     else:
         arch = read_architecture(path)
         tensors = read_tensors(path)
-    with torch.device("meta"):
-        target = Target(arch)
+    target = unfilled(lambda: Target(arch))
     fill_parameters(target, _decoder_names(tensors, arch), source=str(path), dtype=dtype)
     if arch.tied_embeddings:
         target.lm_head.weight = target.embed_tokens.weight
@@ -73,7 +74,7 @@ def fill_parameters(module: nn.Module, tensors: dict[str, Tensor], *, source: st
                 f"{source}: {name} is stored as {str(value.dtype).removeprefix('torch.')}; "
                 "allowed: float32, float16, bfloat16, float64; take the unquantised weights or a GGUF file"
             )
-        if not bool(torch.isfinite(value).all()):
+        if not all(math.isfinite(extreme) for extreme in torch.aminmax(value)):  # one pass; NaN is an extreme
             raise WeightsError(f"{source}: {name} holds NaN or infinite values; the file is damaged")
     module.load_state_dict({name: tensors[name].to(dtype) for name in wanted}, strict=False, assign=True)
 

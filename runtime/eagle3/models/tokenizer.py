@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,13 @@ import jinja2
 
 from eagle3.errors import InvalidInputError, WeightsError
 from eagle3.models.control_tokens import ControlTokens
+from eagle3.models.gguf_header import read_header
 from eagle3.models.token_bytes import TokenBytes
 
 Message = Mapping[str, str]
 
+# Tokenizer classes that are nothing but what their tokenizer.json says.
+_PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
 # Tokens that end a turn in the chat formats of the supported families, where the files name no more than one.
 _TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<|end_of_text|>", "<|endoftext|>", "</s>")
 
@@ -98,20 +102,54 @@ class Tokenizer:
 
 def load_tokenizer(path: Path) -> Tokenizer:
     """Load the tokenizer that belongs to a model directory or a .gguf file."""
-    from transformers import AutoTokenizer  # takes seconds to import; only commands that read text pay for it
-
     for name in ("transformers", "accelerate", "huggingface_hub"):
         logging.getLogger(name).setLevel(logging.ERROR)
     try:
         if path.suffix == ".gguf":
-            backend = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
+            backend = _loader(_is_plain_gguf(path)).from_pretrained(str(path.parent), gguf_file=path.name)
         else:
-            backend = AutoTokenizer.from_pretrained(str(path), local_files_only=True)
+            backend = _loader(_is_plain_directory(path)).from_pretrained(str(path), local_files_only=True)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WeightsError(f"{path} has no readable tokenizer (tokenizer.json or tokenizer.model): {error}") from error
     if getattr(backend, "backend_tokenizer", None) is None:
         raise WeightsError(f"{path} has only a slow tokenizer ({type(backend).__name__}); add its tokenizer.json")
     return Tokenizer(backend, _ending_ids(backend, path))
+
+
+def _loader(plain: bool) -> Any:
+    """The class of transformers that loads a tokenizer; importing it takes long, so only who reads text does.
+
+    To choose a class by the model's type, AutoTokenizer loads much of transformers' and torch's code for models. A
+    plain tokenizer is one that it would leave to PreTrainedTokenizerFast: the files alone say everything.
+    """
+    name = "PreTrainedTokenizerFast" if plain else "AutoTokenizer"
+    return getattr(import_module("transformers"), name)  # transformers loads a class when it is asked for
+
+
+def _is_plain_gguf(path: Path) -> bool:
+    """Of the supported families only Qwen has a class of its own; files beside a GGUF file could name another."""
+    if (path.parent / "tokenizer_config.json").exists():
+        return False
+    return read_header(path).metadata.get("general.architecture") == "llama"
+
+
+def _is_plain_directory(path: Path) -> bool:
+    config, tokenizer = _json_object(path / "config.json"), _json_object(path / "tokenizer_config.json")
+    return (
+        config.get("model_type") == "llama"
+        and (path / "tokenizer.json").is_file()
+        and tokenizer.get("tokenizer_class") in _PLAIN_CLASSES
+        and "auto_map" not in tokenizer
+    )
+
+
+def _json_object(path: Path) -> dict[str, Any]:
+    """What a file holds; nothing for a file that is absent or holds something else, which transformers complains of."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _ending_ids(backend: Any, path: Path) -> frozenset[int]:

@@ -17,6 +17,7 @@ from torch.nn import functional as F  # noqa: N812
 from eagle3.models.attention import causal_attend
 from eagle3.models.draft import Draft
 from eagle3.models.target import Target
+from eagle3.models.unfilled import unfilled
 
 _PROMPTS, _PROMPT_TOKENS, _CONTINUATION = 8, 8, 48
 
@@ -161,8 +162,7 @@ def _as_read(draft: Draft, reading: Reading) -> Draft:
         norm_before_residual=old.norm_before_residual != reading.norm_before_residual,
         feedback_normed=old.feedback_normed != reading.feedback_normed,
     )
-    with torch.device("meta"):
-        other = Draft(config)
+    other = unfilled(lambda: Draft(config))
     other.load_state_dict(draft.state_dict(), assign=True)
     other.inv_freq, other.target_ids_V = draft.inv_freq, draft.target_ids_V
     other.share_embedding(draft.embedding)

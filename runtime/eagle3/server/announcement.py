@@ -10,14 +10,15 @@ from eagle3.server.target_facts import TargetFacts
 def starting(config: DeploymentConfig, facts: TargetFacts, *, address: str, keys: int | None) -> list[str]:
     """What runs, with which limits, and where; `keys` is the number of API keys, None for open access."""
     tree, limits = config.speculation, config.limits
+    by = " and ".join(config.drafters)
     prompt = facts.context_tokens if limits.max_prompt_tokens is None else limits.max_prompt_tokens
     return [
         "eagle3 serve",
         f"  engine   {config.engine.name}",
         f"  target   {facts.name} ({config.target}), {facts.context_tokens} tokens of context, "
         f"vocabulary {facts.vocab_size}, {config.dtype} on {config.device}",
-        f"  draft    {config.draft or 'none: plain decoding'}",
-        f"  tree     depth {tree.depth}, top-k {tree.top_k}, {tree.nodes} nodes" if config.draft else "  tree     none",
+        f"  draft    {config.draft_in_use or ('none' if config.drafters else 'none: plain decoding')}",
+        f"  tree     {f'depth {tree.depth}, top-k {tree.top_k}, {tree.nodes} nodes, by {by}' if by else 'none'}",
         f"  limits   {limits.concurrency} requests in the engine, {limits.queue} waiting, "
         f"{prompt} prompt and {limits.max_output_tokens} output tokens, {limits.max_answers} answers, "
         f"{limits.max_body_bytes} bytes, {limits.timeout_s:g} s",

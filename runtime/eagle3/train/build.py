@@ -16,7 +16,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import nn
 
-from eagle3.config.deployment import EMBEDDED
+from eagle3.config.embedded import EMBEDDED
 from eagle3.errors import InvalidInputError
 from eagle3.models.packed import pack_linears
 from eagle3.models.target import Target

@@ -1,8 +1,8 @@
 """A draft tree: the token sequences that one verification pass checks together.
 
-Knows no models. Node 0 is the root, the last emitted token; parents come before their children, siblings in
-the order in which the draft prefers them. Invariant (`check_integrity`): every parent index is smaller than
-its node's, and siblings carry different tokens. N nodes, root included.
+Knows no models. Node 0 is the root, the last emitted token; parents come before their children; of siblings a grafted
+one comes first, then the draft's own in the order in which it prefers them. Invariant (`check_integrity`): every parent
+index is smaller than its node's, and siblings carry different tokens. N nodes, root included.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ class DraftTree:
     parents: tuple[int, ...]
     """Parent node of each node; 0 for the root."""
     scores: tuple[float, ...]
-    """Log-probability that the draft gives to the path from the root to each node; 0.0 for the root."""
+    """Log-probability, as far as the drafters know, of the path from the root to each node; 0.0 for the root."""
+    draft_rows: tuple[int, ...] = field(default=(), compare=False)
+    """Rows of each pass of the draft that it took to grow the tree; no part of what it is."""
     depths: tuple[int, ...] = field(init=False)
     """Distance from the root."""
     _children: tuple[dict[int, int], ...] = field(init=False, repr=False)

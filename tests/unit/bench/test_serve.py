@@ -149,5 +149,5 @@ def test_a_worker_that_fails_is_an_error(monkeypatch, tmp_path):
 
 def test_locust_stays_out_of_this_process():
     """Importing the load test, its command included, imports neither locust nor gevent."""
-    code = "import sys, eagle3.cli.bench_serve; sys.exit(any(name in sys.modules for name in ('locust', 'gevent')))"
+    code = "import sys, eagle3.cli.run.bench_serve; sys.exit(any(name in sys.modules for name in ('locust', 'gevent')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from eagle3.cache.paged_cache import PagedCache, SequenceRows
+from eagle3.cache.paged_cache import PagedCache
+from eagle3.cache.sequence_rows import SequenceRows
 
 LAYERS, GROUPS, HEADS, WIDTH, SLOTS = 2, 2, 4, 3, 40
 # Positions of three sequences; the second one's are scattered and out of order.

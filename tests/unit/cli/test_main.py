@@ -11,8 +11,8 @@ import pytest
 
 from builders import TINY_CONFIG
 from eagle3 import errors
-from eagle3.cli import generate
 from eagle3.cli.main import build_parser, main
+from eagle3.cli.run import generate
 
 
 def parsers(parser, path=()):
@@ -48,7 +48,8 @@ def test_the_commands_are_these():
     """A command that goes missing from the parser is missing here."""
     assert set(LEAVES) == {
         ("demo",), ("generate",), ("serve",), ("bench", "tau"), ("bench", "serve"), ("draft", "inspect"),
-        ("draft", "convert"), ("draft", "doctor"), ("data", "build"), ("train",), ("rehearse",),
+        ("draft", "convert"), ("draft", "doctor"), ("data", "build"), ("train",), ("rehearse",), ("cost",),
+        ("runbook", "list"), ("runbook", "show"), ("runbook", "diagnose"),
     }  # fmt: skip
 
 

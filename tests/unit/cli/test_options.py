@@ -6,8 +6,9 @@ import argparse
 
 import pytest
 
-from eagle3.cli.options import add_model_flags, add_sampling_flags, deployment_config, params_from
-from eagle3.cli.train import parse_stages
+from eagle3.cli.options import add_model_flags, add_sampling_flags
+from eagle3.cli.run.settings import deployment_config, params_from
+from eagle3.cli.run.train import parse_stages
 from eagle3.config.deployment import DeploymentConfig
 from eagle3.config.speculation import Speculation
 from eagle3.errors import ConfigError, InvalidInputError

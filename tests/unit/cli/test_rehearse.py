@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from eagle3.cli.checkout import find_project
 from eagle3.cli.main import main
-from eagle3.cli.rehearse import find_project
 from eagle3.errors import ConfigError
 
 RUNTIME = Path(__file__).parents[3] / "runtime"
@@ -66,8 +66,8 @@ def test_a_checkout_is_found_from_below(checkout):
     """Any folder inside a checkout will do, and the folder given is taken as it is."""
     deep = checkout / "docs" / "adr"
     deep.mkdir(parents=True)
-    assert find_project(None, deep) == find_project(None, checkout) == checkout
-    assert find_project(checkout, deep.parents[3]) == checkout
+    assert find_project(None, deep, "rehearsal") == find_project(None, checkout, "rehearsal") == checkout
+    assert find_project(checkout, deep.parents[3], "rehearsal") == checkout
 
 
 @pytest.mark.parametrize("given", [None, "elsewhere"])
@@ -85,7 +85,7 @@ def test_another_projects_cdktf_json_is_no_checkout(tmp_path):
     """A folder with cdktf.json and without our rehearsal is refused; it is not searched for modules."""
     (tmp_path / "cdktf.json").write_text("{}", encoding="utf-8")
     with pytest.raises(ConfigError, match="no checkout of eagle3-kit"):
-        find_project(tmp_path, tmp_path)
+        find_project(tmp_path, tmp_path, "rehearsal")
 
 
 @pytest.mark.parametrize("words", [["rehearse"], ["rehearse", "huge"], ["rehearse", "small", "--provider", "fake"]])

@@ -144,3 +144,22 @@ def test_calibration_does_not_take_forever():
 
     assert calibrated_policy(Runner(), TREE).choose(1) is None
     assert max(asked) == 4
+    assert asked.count(4) == 2
+
+
+def test_short_passes_are_measured_once_more():
+    """Of passes that take no time worth saving three takes are compared, of longer ones two: one is never trusted."""
+    asked = []
+
+    class Runner:
+        num_slots = 64
+
+        def verify_seconds(self, rows):
+            asked.append(rows)
+            return 0.01 * rows
+
+        def draft_seconds(self, rows):
+            return 0.001
+
+    calibrated_policy(Runner(), TREE)
+    assert [asked.count(rows) for rows in (1, 4, 8, 32)] == [3, 3, 2, 2]

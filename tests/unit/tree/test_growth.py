@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
 import torch
 
 from builders import grow_tree
 from eagle3.config.speculation import Speculation
-from eagle3.tree.growth import Frontier
+from eagle3.tree.chain import Chain
+from eagle3.tree.growth import Frontier, TreeGrowth
 
 IDENTITY = torch.arange(4)
 # Token 2 is the most probable after anything, then 0, 3 and 1.
@@ -17,8 +21,21 @@ def same_everywhere(frontier: Frontier):
     return PREFERENCE.repeat(len(frontier.token_ids), 1)
 
 
-def grow(expand=same_everywhere, root_log_probs=PREFERENCE, target_ids=IDENTITY, **shape):
-    return grow_tree(Speculation(**shape), 9, root_log_probs, target_ids, expand)
+def grow(expand=same_everywhere, root_log_probs=PREFERENCE, target_ids=IDENTITY, chain=None, **shape):
+    return grow_tree(Speculation(**shape), 9, root_log_probs, target_ids, expand, chain)
+
+
+def chain(*tokens_and_probabilities):
+    token_ids, probabilities = zip(*tokens_and_probabilities, strict=True)
+    return Chain(token_ids, tuple(math.log(one) for one in probabilities))
+
+
+def probabilities(tree):
+    """Path of tokens -> probability."""
+    paths = [()]
+    for node in range(1, len(tree)):
+        paths.append((*paths[tree.parents[node]], tree.token_ids[node]))
+    return {path: math.exp(score) for path, score in zip(paths[1:], tree.scores[1:], strict=True)}
 
 
 def test_one_child_per_node_makes_a_chain():
@@ -109,3 +126,55 @@ def test_parent_rows_name_the_row_of_the_frontier_before():
     # Below 2 (0.55) token 0 (0.9), below 0 (0.45) token 1 (0.9).
     assert frontiers[1].token_ids == (0, 1)
     assert frontiers[1].parent_rows == (0, 1)
+
+
+def test_a_chain_alone_is_a_tree():
+    """Without a level of the draft the tree is the chain, as deep as the nodes allow."""
+    guess = chain((7, 0.9), (8, 0.8), (9, 0.5))
+    for nodes in (1, 2, 3, 9):
+        tree = TreeGrowth(Speculation(depth=1, nodes=nodes), 4, guess).tree()
+        assert tree.token_ids == (4, 7, 8, 9)[: nodes + 1]
+        assert tree.parents == (0, 0, 1, 2)[: nodes + 1]
+    assert list(probabilities(tree).values()) == pytest.approx([0.9, 0.72, 0.36])
+
+
+def test_a_chain_may_be_deeper_than_the_levels():
+    """Levels of the draft end at the depth; what is grafted goes on below it, within the nodes."""
+    tree = grow(chain=chain((1, 0.9), (1, 0.9), (1, 0.9), (1, 0.9)), depth=2, top_k=2, nodes=8)
+    assert probabilities(tree)[(1, 1, 1, 1)] == pytest.approx(0.9**4)
+    assert max(tree.depths) == 4
+    assert len(tree) == 9
+
+
+def test_the_most_probable_of_both_are_kept():
+    """Token 3, guessed at 0.4, comes before 0 at 0.3; guessed at 0.2 it does not."""
+    for guessed, expected in ((0.4, {(2,), (3,)}), (0.2, {(2,), (0,)})):
+        tree = grow(chain=chain((3, guessed)), depth=1, top_k=3, nodes=2)
+        assert set(probabilities(tree)) == expected
+
+
+@pytest.mark.parametrize(("guessed", "kept"), [(0.3, 0.5), (0.8, 0.8)])
+def test_a_token_that_both_give_is_one_node(guessed, kept):
+    """The better of both probabilities counts, for what is below the node too, grafted or the draft's own."""
+    tree = grow(chain=chain((2, guessed), (1, 0.9), (1, 0.5)), depth=2, top_k=2, nodes=10)
+    found = probabilities(tree)
+    assert len(found) == len(tree) - 1, "no path is there twice"
+    assert found[(2,)] == pytest.approx(kept)
+    assert found[(2, 1)] == pytest.approx(kept * 0.9)
+    assert found[(2, 1, 1)] == pytest.approx(kept * 0.9 * 0.5)
+    assert found[(2, 2)] == pytest.approx(kept * 0.5)
+
+
+def test_the_draft_goes_on_from_what_is_grafted():
+    """A likely grafted node joins the frontier although the draft did not name it, and gets children of its own."""
+    tree = grow(chain=chain((1, 0.9)), depth=2, top_k=2, nodes=10)
+    assert probabilities(tree)[(1, 2)] == pytest.approx(0.9 * 0.5)
+
+
+def test_an_unlikely_chain_changes_nothing_but_its_own_node():
+    """Of an unlikely guess nothing joins the frontier, and the draft's nodes are as without it."""
+    without = probabilities(grow(depth=3, top_k=2, nodes=100))
+    guess = chain((1, 0.001), (1, 0.9))
+    found = probabilities(grow(chain=guess, depth=3, top_k=2, nodes=100))
+    assert found.keys() - without.keys() == {(1,), (1, 1)}
+    assert all(found[path] == pytest.approx(without[path]) for path in without)

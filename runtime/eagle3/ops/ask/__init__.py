@@ -1,0 +1,1 @@
+"""A client for what was deployed: one question, and the answer as it comes."""
