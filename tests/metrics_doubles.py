@@ -34,11 +34,12 @@ def settings(**values) -> MetricsSettings:
     return MetricsSettings.model_validate({"emf": "stdout", **values})
 
 
-def snapshot(*, cycles=0, cycle_tokens=0, accepted=(), output_tokens=0, draft_s=0.0, verify_s=0.0, **values):
-    """A snapshot with these counters."""
+def snapshot(*, cycles=0, cycle_tokens=0, plain=0, accepted=(), output_tokens=0, draft_s=0.0, verify_s=0.0, **values):
+    """A snapshot with these counters; `plain` of the cycles drafted nothing and emitted one token each."""
     stats = DecodeStats(
         cycles=cycles, cycle_tokens=cycle_tokens, accepted_at_depth=list(accepted), output_tokens=output_tokens,
-        draft_s=draft_s, verify_s=verify_s, drafted=3 * cycles,
+        draft_s=draft_s, verify_s=verify_s, drafted=3 * (cycles - plain), drafted_cycles=cycles - plain,
+        drafted_cycle_tokens=cycle_tokens - plain,
     )  # fmt: skip
     return EngineSnapshot(stats=stats, **values)
 

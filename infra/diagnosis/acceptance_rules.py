@@ -1,7 +1,7 @@
 """Causes of low acceptance, and what tau is.
 
-Pure. Invariant: acceptance is counted at the server where there is one, else it is CloudWatch's of the alarm's
-minutes; while tau is above the line nothing is a cause.
+Pure. Tau is that of drafted cycles throughout, as the alarm's. Invariant: acceptance is counted at the server where
+there is one, else it is CloudWatch's of the alarm's minutes; while tau is above the line nothing is a cause.
 """
 
 from __future__ import annotations
@@ -19,41 +19,42 @@ _NOTHING_ACCEPTED, _SOMETHING_ACCEPTED = 0.05, 0.2
 _DEEPER_PAYS = 0.25
 _DEEPEST = 32
 _FEWEST_CYCLES = 20
-# The native engine drafts only where it pays; the rest of its cycles are plain, and count.
-_FEW_NODES, _RIGHT_NODES, _ENOUGH_NODES = 0.5, 0.05, 50
+_DRAFTED, _DRAFTED_TOKENS = "eagle3_drafted_cycles_total", "eagle3_drafted_cycle_tokens_total"
+# The native engine drafts only where it pays: what is left below this share of cycles are its tries.
+_FEW_DRAFTED = 0.25
 
 
 def _counted(server: ServerFacts | None) -> Callable[[str, str], float] | None:
-    """How to read the server's counters of cycles: between its readings, or since it started where those are too few
-    to say anything; None if it has not had enough cycles at all, or was not seen."""
+    """How to read the server's counters of drafted cycles: between its readings, or since it started where those are
+    too few to say anything; None if it has not had enough cycles at all, or was not seen."""
     if server is None or not server.second:
         return None
-    if (server.grew("eagle3_cycles_total") or 0.0) >= _FEWEST_CYCLES:
+    if (server.grew(_DRAFTED) or 0.0) >= _FEWEST_CYCLES:
         return lambda name, label: server.grew(name, label) or 0.0
-    if (server.now("eagle3_cycles_total") or 0.0) >= _FEWEST_CYCLES:
+    if (server.now(_DRAFTED) or 0.0) >= _FEWEST_CYCLES:
         return lambda name, label: server.now(name, label) or 0.0
     return None
 
 
 def _tau(evidence: Evidence) -> float | None:
-    """Tokens a cycle, of the server if it was seen, else the mean of CloudWatch's values; None without either."""
+    """Tokens a drafted cycle, of the server if it was seen, else the mean in CloudWatch; None without either."""
     server = evidence.of(ServerFacts)
     if server is not None and server.second:
         count = _counted(server)
-        return None if count is None else count("eagle3_cycle_tokens_total", "") / count("eagle3_cycles_total", "")
+        return None if count is None else count(_DRAFTED_TOKENS, "") / count(_DRAFTED, "")
     values = lately(evidence, "AcceptanceRate")
     return sum(values) / len(values) if values else None
 
 
 def _by_depth(evidence: Evidence) -> dict[int, float] | None:
-    """Share of cycles that accept at each depth; a depth at which nothing ever was is left out."""
+    """Share of drafted cycles that accept at each depth; a depth at which nothing ever was is left out."""
     server = evidence.of(ServerFacts)
     if server is not None and server.second:
         count, name = _counted(server), "eagle3_accepted_tokens_total"
         if count is None:
             return None
         depths = [label for label in server.labels(name) if label.isdigit()]
-        return {int(depth): count(name, depth) / count("eagle3_cycles_total", "") for depth in depths}
+        return {int(depth): count(name, depth) / count(_DRAFTED, "") for depth in depths}
     if not lately(evidence, "AcceptanceRate"):
         return None
     found = {depth: lately(evidence, f"AcceptanceByDepth{depth}") for depth in range(1, _DEEPEST + 1)}
@@ -78,34 +79,24 @@ def low_tau(evidence: Evidence) -> tuple[float, float, float] | None:
     return tau, first, (depths or {}).get(2, 0.0)
 
 
-def _drafted(evidence: Evidence) -> tuple[float, float] | None:
-    """Nodes drafted a cycle between the readings, and the share of drafted nodes that were accepted at depth 1, since
-    the server started where the readings saw few; None: not counted."""
-    server, depth = evidence.of(ServerFacts), ("eagle3_accepted_tokens_total", "1")
-    cycles = None if server is None else server.grew("eagle3_cycles_total")
-    drafted = None if server is None else server.grew("eagle3_drafted_nodes_total")
-    if server is None or not cycles or drafted is None:
-        return None
-    ever = server.now("eagle3_drafted_nodes_total") or 0.0
-    nodes, accepted = (drafted, server.grew(*depth)) if drafted >= _ENOUGH_NODES else (ever, server.now(*depth))
-    return drafted / cycles, (accepted or 0.0) / nodes if nodes else 0.0
-
-
 def hardly_drafts(evidence: Evidence) -> Found:
-    """The engine drafts in few cycles, and what it drafts is accepted: it does not pay, and the draft is right."""
-    drafted = _drafted(evidence)
-    if low_tau(evidence) is None or drafted is None or drafted[0] >= _FEW_NODES or drafted[1] < _RIGHT_NODES:
+    """Tau is low, and the engine drafts in few cycles: it has found itself that drafting does not pay."""
+    server, low = evidence.of(ServerFacts), low_tau(evidence)
+    cycles = None if server is None else server.grew("eagle3_cycles_total")
+    drafted = None if server is None else server.grew(_DRAFTED)
+    if low is None or not cycles or drafted is None or drafted >= _FEW_DRAFTED * cycles:
         return ()
-    return seen(
-        "acceptance", "nodes drafted", f"{drafted[0]:.2f} a cycle, {drafted[1]:.0%} of them accepted at depth 1"
-    )
+    # A draft that is never right is none to wait with.
+    if low[1] < _NOTHING_ACCEPTED:
+        return ()
+    return seen("acceptance", "cycles that draft", f"{drafted / cycles:.0%}, of which {low[1]:.0%} accept at depth 1")
 
 
 def _another_target(evidence: Evidence) -> Found:
     low = low_tau(evidence)
-    if low is None or low[1] >= _NOTHING_ACCEPTED or hardly_drafts(evidence):
+    if low is None or low[1] >= _NOTHING_ACCEPTED:
         return ()
-    return seen("acceptance", "cycles that accept at depth 1", f"{low[1]:.1%}, tau {low[0]:.2f}")
+    return seen("acceptance", "drafted cycles that accept at depth 1", f"{low[1]:.1%}, tau {low[0]:.2f}")
 
 
 def _at_deployment(evidence: Evidence) -> Found:
@@ -117,7 +108,7 @@ def _too_deep(evidence: Evidence) -> Found:
     low = low_tau(evidence)
     if low is None or low[1] < _SOMETHING_ACCEPTED or low[2] >= _DEEPER_PAYS * low[1]:
         return ()
-    return seen("acceptance", "cycles that accept", f"{low[1]:.1%} at depth 1, {low[2]:.1%} at depth 2")
+    return seen("acceptance", "drafted cycles that accept", f"{low[1]:.1%} at depth 1, {low[2]:.1%} at depth 2")
 
 
 def _other_requests(evidence: Evidence) -> Found:
@@ -131,7 +122,11 @@ def _other_requests(evidence: Evidence) -> Found:
 
 ACCEPTANCE_RULES: tuple[Rule, ...] = (
     Rule(cause="the draft is of another target", certainty="shown", shows=_another_target),
-    Rule(cause="drafting does not pay at this load", certainty="shown", shows=hardly_drafts),
+    Rule(
+        cause="drafting does not pay at this load",
+        certainty="fits",
+        shows=none_of(hardly_drafts, _another_target, _at_deployment),
+    ),
     Rule(
         cause="the new version's draft",
         certainty="fits",

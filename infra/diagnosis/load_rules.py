@@ -71,16 +71,16 @@ def _tau_fell(evidence: Evidence) -> Found:
     change, low, server = change_of(evidence, "AcceptanceRate"), low_tau(evidence), evidence.of(ServerFacts)
     if change is not None and change.fell(_FELL):
         return seen("CloudWatch", "AcceptanceRate", change.said())
-    if server is not None and (not server.grew("eagle3_cycles_total") or hardly_drafts(evidence)):
-        return ()  # no cycle to judge by, or plain ones by the engine's own choice
+    if server is not None and (not server.grew("eagle3_drafted_cycles_total") or hardly_drafts(evidence)):
+        return ()  # no cycle to judge by, or too few to make answers late
     return () if low is None else seen("acceptance", "tau", f"{low[0]:.2f}, below {acceptance_line(evidence):g}")
 
 
 def _no_speculation(evidence: Evidence) -> Found:
     server = evidence.of(ServerFacts)
-    if server is None or not server.grew("eagle3_output_tokens_total") or server.grew("eagle3_cycles_total"):
+    if server is None or not server.grew("eagle3_output_tokens_total") or server.grew("eagle3_drafted_cycles_total"):
         return ()
-    return seen("server", "tokens without a cycle", f"{server.grew('eagle3_output_tokens_total'):g}")
+    return seen("server", "tokens without a drafted cycle", f"{server.grew('eagle3_output_tokens_total'):g}")
 
 
 def _verification(evidence: Evidence) -> Found:

@@ -154,13 +154,15 @@ def _tell(looking: Looking, facts: ServerFacts) -> None:
     for name, words in (
         ("eagle3_queue_depth", "requests waiting"), ("eagle3_running", "requests in the engine"),
         ("eagle3_engine_restarts_total", "engine restarts"), ("eagle3_emf_dropped_total", "CloudWatch records dropped"),
-        ("eagle3_gpu_memory_used_mb", "GPU memory, MiB"), ("eagle3_acceptance_rate", "tau of the last interval"),
+        ("eagle3_gpu_memory_used_mb", "GPU memory, MiB"),
+        ("eagle3_acceptance_rate", "acceptance length of the last interval"),
     ):  # fmt: skip
         value = facts.now(name)
         if value is not None:
             looking.found(words, f"{value:g}")
     for name, words in (
         ("eagle3_output_tokens_total", "tokens generated"), ("eagle3_cycles_total", "cycles"),
+        ("eagle3_drafted_cycles_total", "cycles that drafted"),
         ("eagle3_prompt_tokens_total", "prompt tokens taken in"),
     ):  # fmt: skip
         grew = facts.grew(name)
@@ -168,5 +170,5 @@ def _tell(looking: Looking, facts: ServerFacts) -> None:
             looking.found(words, f"{facts.now(name):g}, {grew:g} of them in {facts.between_s:g} s")
     for reason in facts.labels("eagle3_requests_rejected_total"):
         looking.found(f"requests refused, {reason}", f"{facts.now('eagle3_requests_rejected_total', reason):g}")
-    if facts.grew("eagle3_output_tokens_total") and not facts.grew("eagle3_cycles_total"):
-        looking.found("speculation", "off: tokens came without a cycle")
+    if facts.grew("eagle3_output_tokens_total") and not facts.grew("eagle3_drafted_cycles_total"):
+        looking.found("speculation", "off: tokens came without a drafted cycle")

@@ -64,10 +64,10 @@ ALARMS: tuple[Alarm, ...] = (
     ),
     Alarm(
         name="acceptance-rate-low", severity="ticket", needs=("runtime_metrics",),
-        meaning="Cycles emit so few tokens that speculation costs more than it brings.",
+        meaning="Cycles that draft emit so few tokens that speculation costs more than it brings.",
         metrics=(Metric(id="tau", name="AcceptanceRate", statistic="Average"),),
         comparison="LessThanThreshold", threshold="acceptance_rate", periods=15, datapoints=10,
-        missing="notBreaching",  # no cycle, no rate
+        missing="notBreaching",  # no drafted cycle, no rate
     ),
     Alarm(
         name="queue-growing", severity="page", needs=("runtime_metrics",),

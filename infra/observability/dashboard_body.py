@@ -52,7 +52,7 @@ GRAPHS: tuple[Graph, ...] = (
         metrics=(_metric("TokensPerSecond", "Average"),),
     ),
     Graph(
-        title="Acceptance length (tau)", needs=("runtime_metrics",), line="acceptance_rate", unit="tokens/cycle",
+        title="Acceptance length", needs=("runtime_metrics",), line="acceptance_rate", unit="tokens/cycle",
         metrics=(_metric("AcceptanceRate", "Average"),),
     ),
     Graph(
@@ -170,7 +170,7 @@ def _by_depth(watched: Watched, region: str) -> dict[str, Any]:
         _row(Metric(id=f"depth{depth}", name=f"AcceptanceByDepth{depth}", statistic="Average", period_s=60), watched)
         for depth in range(1, watched.depth + 1)
     ]
-    return _properties("Share of cycles that accept at each depth", region, rows, "share")
+    return _properties("Share of drafted cycles that accept at each depth", region, rows, "share")
 
 
 def _rejected_by_reason(watched: Watched, region: str) -> dict[str, Any]:

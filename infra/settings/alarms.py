@@ -37,8 +37,8 @@ class AlarmSettings(Section):
         default=1.3,
         gt=1,
         le=64,
-        description="tau below which speculation costs more than it brings: 1 means that no drafted token is accepted, "
-        "and drafting and the wider verification take about a third of a plain step",
+        description="tokens per drafted cycle below which speculation costs more than it brings: 1 means that no "
+        "drafted token is accepted, and drafting and the wider verification take about a third of a plain step",
     )
     queue_depth: float = Field(
         default=8.0, gt=0, description="requests waiting per replica from which a queue that does not fall is an alarm"

@@ -125,6 +125,15 @@ def test_alarms_ask_for_metrics_that_there_are(name: str) -> None:
     assert all("namespace" in selector.labels for selector in selectors(expression))
 
 
+def test_acceptance_is_that_of_drafted_cycles() -> None:
+    """Alarm and dashboard divide by cycles that drafted: counters of all cycles would ring for load."""
+    (panel,) = [panel for panel in dashboard()["panels"] if panel["title"] == "Acceptance length"]
+    for expression in (alarms()["acceptance-rate-low"]["expr"], panel["targets"][0]["expr"]):
+        tokens, cycles = expression.split("/", 1)
+        assert "rate(eagle3_drafted_cycle_tokens_total{" in tokens
+        assert "rate(eagle3_drafted_cycles_total{" in cycles
+
+
 def dashboard(values: dict[str, Any] | None = None) -> dict[str, Any]:
     """The dashboard as Grafana reads it."""
     both = merged({"monitoring": {"grafanaDashboard": {"enabled": True}}}, values or {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
 from safetensors.torch import load_file
 
 from builders import BYTE_VOCAB, CHATML_TEMPLATE, tiny_draft_checkpoint, tiny_draft_config, write_byte_model
@@ -320,3 +321,75 @@ def test_a_draft_of_another_target_exits_with_3(capsys, model, tmp_path):
     assert captured.out == ""
     assert captured.err.count("\n") == 1
     assert str(tmp_path) in captured.err
+
+
+def test_tune_writes_settings_that_generate_reads(run, model, draft, prompts_file, tmp_path):
+    """Table and settings on stdout, the same settings in the file; a config made so gives the same text."""
+    path = tmp_path / "tuned.yaml"
+    common = ("tune", "--target", model, "--draft", draft, "--prompts", prompts_file, "--max-new-tokens", 8)
+    code, out = run(*common, "--limit", 2, "--output", path)
+    assert code == 0
+    assert "none (plain)" in out
+    assert out.endswith(path.read_text(encoding="utf-8"))
+    generate = ("generate", "--target", model, "--json", "--max-new-tokens", 12, "--prompt", "Hello")
+    code, tuned = run(*generate, "--config", path)
+    assert code == 0
+    assert json.loads(tuned)["token_ids"] == json.loads(run(*generate, "--no-speculation")[1])["token_ids"]
+    code, out = run(*common, "--limit", 1, "--json")
+    report = json.loads(out)
+    assert (code, report["prompts"], len(report["shapes"])) == (0, 1, 3)
+    assert set(report["settings"]) <= {"draft", "speculation"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--tree-nodes", "4"), "tune chooses --tree-nodes by itself"),
+        (("--min-probability", "0.1"), "tune chooses --min-probability by itself"),
+        (("--max-new-tokens", "1"), "--max-new-tokens must be at least 2"),
+        (("--limit", "0"), "--limit must be at least 1"),
+        (("--output", "/nowhere/at/all.yaml"), "cannot write /nowhere/at/all.yaml"),
+        (("--prompts", "/nowhere.jsonl"), "cannot read /nowhere.jsonl"),
+    ],
+)
+def test_tune_refuses_what_cannot_be_meant(capsys, model, flags, said):
+    """Exit code 2 and one line, before anything is measured."""
+    assert main(["tune", "--target", str(model), *flags]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert said in captured.err
+
+
+def test_a_threshold_changes_no_token(generate):
+    """--min-probability: fewer nodes, down to none, and the same text."""
+    (full,) = generate("--prompt", "Hello")
+    (none,) = generate("--prompt", "Hello", "--min-probability", 0.9999)
+    assert none["token_ids"] == full["token_ids"]
+    assert (none["drafted_nodes"], none["tau"]) == (0, 1.0)
+    assert full["drafted_nodes"] > 0
+
+
+@pytest.mark.skipif(not torch.cpu._is_vnni_supported(), reason="int8 needs a CPU with VNNI")
+def test_bench_quality_compares_int8_with_float32(run, model, prompts_file):
+    """Perplexities near each other, a share of equal choices, a divergence: as JSON and as a table."""
+    common = ("bench", "quality", "--target", model, "--prompts", prompts_file)
+    code, out = run(*common, "--json")
+    report = json.loads(out)
+    assert (code, report["quantize"], report["texts"]) == (0, "int8", 3)
+    # "Hello", "What is rain?" and "Say a" with what ends a turn and opens the answer; the opening is not counted.
+    assert report["positions"] > 5 + 13 + 5
+    assert report["quantized_perplexity"] == pytest.approx(report["perplexity"], rel=0.2)
+    assert 0.5 < report["agreement"] <= 1
+    code, out = run(*common, "--limit", 1)
+    assert code == 0
+    assert "same most probable token" in out
+
+
+@pytest.mark.parametrize("flags", [("--dtype", "bfloat16"), ("--limit", "0"), ("--prompts", "/nowhere.jsonl")])
+def test_bench_quality_refuses_what_cannot_be_meant(capsys, model, prompts_file, flags):
+    """Exit code 2 and one line."""
+    assert main(["bench", "quality", "--target", str(model), "--prompts", str(prompts_file), *flags]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1

@@ -97,8 +97,8 @@ def test_a_healthy_server_has_no_cause(server, named):
     with requests(server.url, 1, max_tokens=4):
         until(lambda: sample(server.url, "eagle3_output_tokens_total") > 20, "answers")
         for alarm in OF_SERVING:
-            assert named(alarm, "--url", server.url) == [], alarm
-        # Whether drafting pays on a machine that does other things besides is for the engine to find.
+            # Whether drafting pays on a machine that does other things besides is for the engine to find.
+            assert named(alarm, "--url", server.url) in ([], ["speculation is off"]), alarm
         found = named("acceptance-rate-low", "--url", server.url)
         assert found in ([], ["drafting does not pay at this load"])
 
@@ -141,14 +141,14 @@ def test_a_killed_engine(server, named):
 
 @pytest.mark.slow
 def test_a_draft_of_another_target(models, named):
-    """A draft that knows another target: tau falls to 1, and the draft is named."""
+    """A draft that knows another target: the cycles that draft emit one token, and the draft is named."""
     with serving(*words(models, "other")) as running:
         running.wait_ready()
         with requests(running.url, 2):
-            until(lambda: sample(running.url, "eagle3_cycles_total") > 300, "cycles")
+            until(lambda: sample(running.url, "eagle3_drafted_cycles_total") > 40, "drafted cycles")
             assert named("acceptance-rate-low", "--url", running.url)[:1] == ["the draft is of another target"]
-            tau = sample(running.url, "eagle3_cycle_tokens_total") / sample(running.url, "eagle3_cycles_total")
-    assert tau < 1.05
+            tokens, cycles = (sample(running.url, f"eagle3_drafted_cycle{name}_total") for name in ("_tokens", "s"))
+    assert tokens < 1.05 * cycles
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """Speculative decoding changes the time, never the text: tiny float32 models, every path of the engine.
 
-R15, R17, R18, R21: same tokens as plain decoding for any tree, any parameters, greedy and seeded.
+R15, R17, R18, R21: same tokens as plain decoding for any tree, any drafters, any parameters, greedy and seeded.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import (
+    MARKOV_STEP,
     ByteTokenizer,
     edit_draft_json,
     noisy_markov,
@@ -35,9 +36,10 @@ REDUCED = torch.randperm(VOCAB, generator=torch.Generator().manual_seed(5))[:40]
 
 @functools.cache
 def models(seed, reduced):
-    """Seeds 0 and 1: random models, seldom accepted; 2 and 3: a draft that is often and mostly right."""
+    """Seeds 0 and 1: random models, seldom accepted; 2 and 3: a draft that is often and mostly right; 4: and texts
+    that go round."""
     if seed >= 2:
-        target, draft = noisy_markov(seed, noise=0.03 if seed == 2 else 0.012)
+        target, draft = noisy_markov(seed, noise=0.012 if seed == 3 else 0.03, step=8 if seed == 4 else MARKOV_STEP)
         if reduced:
             draft.lm_head.weight = torch.nn.Parameter(draft.lm_head.weight[REDUCED], requires_grad=False)
             draft.target_ids_V = torch.tensor(REDUCED)
@@ -65,7 +67,15 @@ def assert_lossless(engine, prompt_ids, **values):
     return speculative
 
 
-shapes = st.builds(Speculation, depth=st.integers(1, 7), top_k=st.integers(1, 6), nodes=st.integers(1, 24))
+shapes = st.builds(
+    Speculation,
+    depth=st.integers(1, 7),
+    top_k=st.integers(1, 6),
+    nodes=st.integers(1, 24),
+    drafters=st.sampled_from([("eagle3",), ("eagle3", "suffix"), ("suffix",)]),
+    suffix_min_match=st.integers(1, 3),
+    suffix_tokens=st.integers(1, 20),
+)
 prompts = st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=12)
 parameters = st.fixed_dictionaries(
     {},
@@ -83,7 +93,7 @@ parameters = st.fixed_dictionaries(
 
 
 @quick
-@given(shape=shapes, prompt_ids=prompts, seed=st.integers(0, 3), reduced=st.booleans())
+@given(shape=shapes, prompt_ids=prompts, seed=st.integers(0, 4), reduced=st.booleans())
 def test_greedy_speculative_is_greedy_plain_for_any_tree(shape, prompt_ids, seed, reduced):
     """R21: at temperature 0 any depth, width and size of the tree gives the tokens of plain decoding."""
     assert_lossless(llm(seed, reduced, shape), prompt_ids, max_new_tokens=16)
@@ -91,7 +101,7 @@ def test_greedy_speculative_is_greedy_plain_for_any_tree(shape, prompt_ids, seed
 
 @quick
 @given(
-    shape=shapes, prompt_ids=prompts, model=st.integers(0, 3), seed=st.integers(0, 2**63 - 1), values=parameters,
+    shape=shapes, prompt_ids=prompts, model=st.integers(0, 4), seed=st.integers(0, 2**63 - 1), values=parameters,
     heat=st.floats(0.2, 1.5),
 )  # fmt: skip
 def test_seeded_speculative_is_seeded_plain_for_any_parameters(shape, prompt_ids, model, seed, values, heat):
@@ -101,7 +111,7 @@ def test_seeded_speculative_is_seeded_plain_for_any_parameters(shape, prompt_ids
 
 
 @quick
-@given(shape=shapes, prompt_ids=prompts, model=st.integers(0, 3), values=parameters)
+@given(shape=shapes, prompt_ids=prompts, model=st.integers(0, 4), values=parameters)
 def test_greedy_is_lossless_under_penalties(shape, prompt_ids, model, values):
     """R15: penalties, bias and minimum length act at every node with that node's own prefix."""
     assert_lossless(llm(model, False, shape, ending_ids=range(0, 64, 5)), prompt_ids, max_new_tokens=14, **values)
@@ -127,9 +137,17 @@ def test_width_changes_nothing_for_ragged_prompts(temperature):
 
 def test_the_draft_is_of_some_use():
     """The models of this file accept between nothing and everything, so the laws above mean something."""
+    only_the_draft = Speculation(depth=4, top_k=3, nodes=10, drafters=("eagle3",))
     for reduced in (False, True):
         stats = [
-            answer(llm(seed, reduced), [1, 2, 3], speculate=True, max_new_tokens=40, temperature=heat, seed=1).stats
+            answer(
+                llm(seed, reduced, only_the_draft),
+                [1, 2, 3],
+                speculate=True,
+                max_new_tokens=40,
+                temperature=heat,
+                seed=1,
+            ).stats
             for seed in range(4)
             for heat in (0.0, 0.5)
         ]
@@ -137,6 +155,18 @@ def test_the_draft_is_of_some_use():
         assert min(one.tau for one in stats) < 1.5
         deepest = max(len(one.accepted_at_depth) for one in stats)
         assert deepest == 4 or reduced, "whole paths are accepted"
+
+
+def test_repetitions_are_of_some_use():
+    """Where texts go round, both drafters together accept more than either, and below the draft's levels."""
+
+    def stats(*drafters):
+        shape = Speculation(depth=4, top_k=3, nodes=10, drafters=drafters)
+        return answer(llm(4, shape=shape), [1, 2, 3], speculate=True, max_new_tokens=60).stats
+
+    draft, both, repetitions = stats("eagle3"), stats("eagle3", "suffix"), stats("suffix")
+    assert both.tau > max(draft.tau, repetitions.tau) > min(draft.tau, repetitions.tau) > 1.5
+    assert len(both.accepted_at_depth) > 4
 
 
 def test_same_prefix_requests_do_not_disturb_each_other():

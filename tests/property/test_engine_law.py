@@ -12,6 +12,7 @@ from eagle3.config.speculation import Speculation
 from engine_doubles import TREE, RandomPolicy, alone, request, rig
 
 SHAPES = [None, TREE, Speculation(depth=3, top_k=1, nodes=3), Speculation(depth=2, top_k=5, nodes=7)]
+SHAPES += [shape.model_copy(update={"min_probability": one}) for shape in SHAPES[1:3] for one in (0.2, 0.999)]
 COMMON = [(13 * i + 2) % 64 for i in range(20)]
 ENDINGS = (5, 33)
 

@@ -36,7 +36,14 @@ configs = st.builds(
     device=texts,
     threads=optional(count),
     speculation=st.builds(
-        Speculation, depth=st.integers(1, 32), top_k=st.integers(1, 64), nodes=count, off_threshold=optional(count)
+        Speculation,
+        depth=st.integers(1, 32),
+        top_k=st.integers(1, 64),
+        nodes=count,
+        drafters=st.sampled_from([("eagle3",), ("suffix",), ("eagle3", "suffix"), ("suffix", "eagle3")]),
+        suffix_min_match=st.integers(1, 64),
+        suffix_tokens=st.integers(1, 32),
+        off_threshold=optional(count),
     ),
     engine=st.builds(
         EngineSettings,

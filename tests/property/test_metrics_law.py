@@ -39,6 +39,22 @@ def test_tau_is_one_plus_accepted_per_cycle(intervals):
         assert list(rates.acceptance_by_depth) == sorted(rates.acceptance_by_depth, reverse=True)
 
 
+@given(CYCLES, st.integers(0, 50))
+def test_plain_cycles_change_nothing_but_tau(intervals, plain):
+    """However many plain cycles run beside them, the acceptance length is that of the drafted ones."""
+    rates = []
+    for beside in (0, plain):
+        stats = DecodeStats()
+        for accepted in (accepted for interval in intervals for accepted in interval):
+            stats.count_cycle(drafted=8, accepted=accepted, kept_tokens=accepted + 1)
+        for _ in range(beside):
+            stats.count_cycle(drafted=0, accepted=0, kept_tokens=1)
+        tracker = TotalsTracker()
+        rates.append(rates_between(tracker.read(), tracker.update(EngineSnapshot(stats=stats)), 10.0))
+    assert rates[0].acceptance_rate == rates[1].acceptance_rate
+    assert rates[0].acceptance_by_depth == rates[1].acceptance_by_depth
+
+
 @given(CYCLES, st.integers(0, 5))
 def test_exported_counters_never_fall(intervals, crash):
     """Whatever an engine counts, a restart at zero included, no exported counter ever falls."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 
 import numpy as np
 import torch
@@ -161,6 +162,29 @@ def test_tree_is_the_best_of_beam_and_chain(draft, guess, shape):
 def chain_of(draft, guess):
     """A chain of target ids out of (draft id, log-probability)."""
     return Chain(tuple(int(draft.target_ids[token]) for token, _ in guess), tuple(log_prob for _, log_prob in guess))
+
+
+thresholds = st.lists(st.floats(0.0, 0.999), min_size=1, max_size=4).map(lambda ones: [0.0, *sorted(ones)])
+
+
+@settings(deadline=None, max_examples=200)
+@given(draft=drafts, guess=st.one_of(st.just([]), guesses), shape=shapes, thresholds=thresholds)
+def test_a_threshold_only_leaves_out(draft, guess, shape, thresholds):
+    """The tree is that without a threshold, less its improbable nodes: higher ones give nested trees and fewer rows.
+
+    With or without a chain, ties included.
+    """
+    guess = [(token % draft.vocab, log_prob) for token, log_prob in guess]
+    chain = chain_of(draft, guess) if guess else None
+    full = draft.grow(shape, chain)
+    rows = full.draft_rows
+    for least in thresholds:
+        tree = draft.grow(shape.model_copy(update={"min_probability": least}), chain)
+        floor = math.log(least) if least else -math.inf
+        assert draft.paths(tree) == {path: score for path, score in draft.paths(full).items() if score >= floor}
+        assert len(tree.draft_rows) <= len(rows)
+        assert all(fewer <= more for fewer, more in zip(tree.draft_rows, rows, strict=False))
+        rows = tree.draft_rows
 
 
 @quick

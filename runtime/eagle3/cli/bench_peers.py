@@ -56,7 +56,7 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     load.add_argument("--seed", type=int, default=0, metavar="N", help="of sampled text (default: 0)")
     load.add_argument(
         "--budget-s", type=float, metavar="S",
-        help="seconds after which no turn begins; those left out are said (default: 270; --full: none)",
+        help="seconds after which no turn begins; those left out are said (default: 240; --full: none)",
     )  # fmt: skip
     load.add_argument("--turn-timeout-s", type=float, default=3600.0, metavar="S", help="of one turn (default: 3600)")
     out = peers.add_argument_group("output")

@@ -15,10 +15,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from eagle3.cli import ask, bench, cost, data, demo, draft, generate, rehearse, runbook, serve, train
+from eagle3.cli import ask, bench, cost, data, demo, draft, generate, rehearse, runbook, serve, train, tune
 from eagle3.errors import Eagle3Error
 
-_COMMANDS = (demo, generate, serve, ask, bench, draft, data, train, rehearse, cost, runbook)
+_COMMANDS = (demo, generate, serve, ask, bench, tune, draft, data, train, rehearse, cost, runbook)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -41,7 +41,7 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
         "--drafters",
         type=lambda text: text.split(","),
         metavar="NAMES",
-        help="who guesses, by commas: eagle3 (the draft), suffix (repetitions; needs no draft) (default: eagle3,suffix)",
+        help="who guesses: eagle3 (the draft), suffix (repetitions; needs no draft) or both (default: eagle3,suffix)",
     )
     shape = parser.add_argument_group("draft tree")
     shape.add_argument("--tree-depth", dest="depth", type=int, metavar="N", help="levels below the root (default: 5)")

@@ -155,7 +155,7 @@ def sglang_command(
     if not config.engine.prefix_reuse:
         options["--disable-radix-cache"] = None
     options |= sglang_speculation(config, draft=draft)
-    notes = _suffix_notes(config, "sglang")
+    notes = _suffix_notes(config, "sglang", draft=draft)
     notes += _probability_notes(config, "sglang") if draft else []
     notes += ["sglang: a request cannot turn speculation off; its text is the same with it"] if draft else []
     if config.speculation.off_threshold is not None:
@@ -197,7 +197,7 @@ def chain_length(shape: Speculation) -> int:
 
 def _vllm_notes(config: DeploymentConfig, speculative: Mapping[str, Any] | None) -> list[str]:
     notes = ["vllm: engine.block_tokens is not used; it chooses the size of a block itself"]
-    notes += _suffix_notes(config, "vllm")
+    notes += _suffix_notes(config, "vllm", draft=None if speculative is None else speculative["model"])
     if speculative is None:
         return notes
     notes += _probability_notes(config, "vllm")
@@ -214,11 +214,12 @@ def _vllm_notes(config: DeploymentConfig, speculative: Mapping[str, Any] | None)
     return notes
 
 
-def _suffix_notes(config: DeploymentConfig, engine: str) -> list[str]:
-    if "suffix" not in config.drafters:
-        return []
-    instead = "the draft alone guesses" if config.draft_in_use is not None else "it decodes plainly"
-    return [f"{engine}: suffix of speculation.drafters is not used; {instead}"]
+def _suffix_notes(config: DeploymentConfig, engine: str, *, draft: str | None) -> list[str]:
+    if config.drafters == ("suffix",):
+        return [f"{engine}: suffix of speculation.drafters is not used; it decodes plainly"]
+    if "suffix" in config.drafters and draft is not None:
+        return [f"{engine}: suffix of speculation.drafters is not used; the draft alone guesses"]
+    return []
 
 
 def _probability_notes(config: DeploymentConfig, engine: str) -> list[str]:

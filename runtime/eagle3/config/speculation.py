@@ -55,7 +55,7 @@ class Speculation(BaseModel):
 
     @property
     def is_chain(self) -> bool:
-        """Whether every node has at most one child."""
+        """Whether the draft gives every node at most one child."""
         return self.top_k == 1
 
     def working_drafters(self, *, has_draft: bool) -> tuple[Drafter, ...]:

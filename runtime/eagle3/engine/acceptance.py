@@ -2,8 +2,7 @@
 
 The best n nodes of a tree, grafted ones among them, are the tree of n nodes, so one verification of a large tree tells
 how every smaller one would have fared. Knows no time and no models. Invariant: that holds as long as shapes differ in
-their nodes alone, each as deep as the first or as its nodes allow. Where improbable nodes are left out, they are left out of
-every shape alike: the tree of n nodes is then the best n of those that are left.
+their nodes alone, each as deep as the first or as its nodes allow; improbable nodes are left out of every shape alike.
 """
 
 from __future__ import annotations

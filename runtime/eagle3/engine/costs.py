@@ -68,9 +68,7 @@ class StepTimes:
         self._sizes: dict[tuple[int, Speculation | None], deque[float]] = {}  # cost of rows alone
         self._paces: deque[float] = deque(maxlen=_RECENT)  # seconds of recent steps over what their rows should cost
 
-    def record(
-        self, load: int, shape: Speculation | None, seconds: float, trees: Sequence[DraftTree] = ()
-    ) -> float:
+    def record(self, load: int, shape: Speculation | None, seconds: float, trees: Sequence[DraftTree] = ()) -> float:
         """Remember a step that drafted `shape` for `load` sequences; without its `trees` they count as full ones.
 
         Returns the seconds that it would have taken had its trees been of the usual size.

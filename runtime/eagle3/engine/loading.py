@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from eagle3.cache.block_pool import BlockPool
 from eagle3.cache.paged_cache import PagedCache
@@ -20,11 +21,13 @@ from eagle3.engine.memory import cache_slots
 from eagle3.engine.policy import SpeculationPolicy
 from eagle3.engine.scheduler import Scheduler
 from eagle3.errors import ConfigError
+from eagle3.models.attention import causal_attend
+from eagle3.models.calibration_text import CALIBRATION_TEXT
 from eagle3.models.draft import Draft
-from eagle3.models.row_draft import RowDraft
 from eagle3.models.draft_loader import load_draft
 from eagle3.models.embedded import draft_path, target_path
-from eagle3.models.packed import pack_linears
+from eagle3.models.packed import Quantization, pack_linears
+from eagle3.models.row_draft import RowDraft
 from eagle3.models.row_layers import can_run
 from eagle3.models.row_target import RowTarget
 from eagle3.models.target import Target
@@ -49,12 +52,41 @@ def load_models(config: DeploymentConfig) -> Models:
     _check_device(config.device)
     where = target_path(config.target)
     target = load_target(where, dtype=dtype, device=config.device)
+    tokenizer = load_tokenizer(where)
     draft: Draft | None = None
     if config.draft_in_use is not None:
         draft = load_draft(draft_path(config.draft_in_use), target, dtype=dtype)
-        pack_linears(draft, config.quantize)
-    pack_linears(target, config.quantize)
-    return Models(target=target, tokenizer=load_tokenizer(where), draft=draft)
+    if config.quantize is None:
+        for model in (target, draft):
+            if model is not None:
+                pack_linears(model)
+    else:
+        quantize_models(target, draft, tokenizer.encode(CALIBRATION_TEXT), config.quantize)
+    return Models(target=target, tokenizer=tokenizer, draft=draft)
+
+
+def quantize_models(
+    target: Target, draft: Draft | None, token_ids: Sequence[int], quantization: Quantization = "int8"
+) -> None:
+    """Pack target and draft as int8 in place, calibrated on these tokens."""
+    ids = torch.tensor([list(token_ids[: target.arch.max_position])], device=target.device)
+    places = torch.arange(ids.shape[1], device=target.device)[None]
+    features: list[Tensor] = []
+
+    def run_target() -> None:
+        output = target(ids, places, causal_attend)
+        target.logits(output.hidden_BSH)
+        features.append(output.taps_BSF)
+
+    def run_draft() -> None:
+        assert draft is not None
+        # Each feature goes with the token after it.
+        hidden = draft.fuse(features[0][:, :-1])
+        draft.logits(draft(ids[:, 1:], hidden, places[:, :-1], causal_attend).normed_BSH)
+
+    pack_linears(target, quantization, calibrate=run_target)
+    if draft is not None:
+        pack_linears(draft, quantization, calibrate=run_draft)
 
 
 def build_engine(

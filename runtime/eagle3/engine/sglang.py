@@ -113,10 +113,13 @@ class SglangDialect:
         cycles = int(samples.total("sglang:spec_verify_calls_total"))
         output_tokens = int(samples.total("sglang:generation_tokens_total"))
         answers = int(samples.total("sglang:num_requests_total"))
+        tokens = max(0, output_tokens - answers) if cycles else 0
         return EngineSnapshot(
             stats=DecodeStats(
                 cycles=cycles,
-                cycle_tokens=max(0, output_tokens - answers) if cycles else 0,
+                cycle_tokens=tokens,
+                drafted_cycles=cycles,  # it verifies drafts only
+                drafted_cycle_tokens=tokens,
                 prefill_s=samples.total("sglang:time_to_first_token_seconds_sum"),
                 total_s=samples.total("sglang:e2e_request_latency_seconds_sum"),
                 output_tokens=output_tokens,
@@ -160,4 +163,5 @@ def _speculation(meta: Mapping[str, Any], output_tokens: int) -> DecodeStats | N
     cycles = meta.get("spec_verify_ct")
     if not isinstance(cycles, int) or cycles < 1:
         return None
-    return DecodeStats(cycles=cycles, cycle_tokens=max(0, output_tokens - 1))
+    tokens = max(0, output_tokens - 1)
+    return DecodeStats(cycles=cycles, cycle_tokens=tokens, drafted_cycles=cycles, drafted_cycle_tokens=tokens)

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+_SUMMED = (
+    "cycles", "cycle_tokens", "drafted_cycles", "drafted_cycle_tokens", "drafted", "draft_s", "verify_s", "prefill_s",
+    "total_s", "output_tokens",
+)  # fmt: skip
+
 
 @dataclass(kw_only=True, slots=True)
 class DecodeStats:
@@ -13,6 +18,10 @@ class DecodeStats:
     """Verification passes of the target; the prefill is not one."""
     cycle_tokens: int = 0
     """Tokens that cycles added to the text; what was cut off after an end is not counted."""
+    drafted_cycles: int = 0
+    """Of the cycles, those that verified a node; the others were plain."""
+    drafted_cycle_tokens: int = 0
+    """Of the cycles' tokens, those of drafted cycles."""
     drafted: int = 0
     """Tree nodes verified, roots not counted."""
     accepted_at_depth: list[int] = field(default_factory=list)
@@ -30,7 +39,7 @@ class DecodeStats:
 
     @property
     def tau(self) -> float:
-        """Acceptance length: tokens emitted per cycle, the bonus token included; 0.0 before the first cycle."""
+        """Tokens emitted per cycle, plain ones and the bonus token included; 0.0 before the first cycle."""
         return self.cycle_tokens / self.cycles if self.cycles else 0.0
 
     @property
@@ -48,6 +57,9 @@ class DecodeStats:
         self.cycles += 1
         self.cycle_tokens += kept_tokens
         self.drafted += drafted
+        if drafted:
+            self.drafted_cycles += 1
+            self.drafted_cycle_tokens += kept_tokens
         # A token cut off after an end of text was never emitted, so its node does not count as accepted.
         for depth in range(min(accepted, kept_tokens)):
             if depth == len(self.accepted_at_depth):
@@ -56,9 +68,8 @@ class DecodeStats:
 
     def add(self, other: DecodeStats) -> None:
         """Add the counters of another answer."""
-        for name in ("cycles", "cycle_tokens", "drafted", "draft_s", "verify_s", "prefill_s", "total_s"):
+        for name in _SUMMED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.output_tokens += other.output_tokens
         longest = max(len(self.accepted_at_depth), len(other.accepted_at_depth))
         mine = self.accepted_at_depth + [0] * (longest - len(self.accepted_at_depth))
         theirs = other.accepted_at_depth + [0] * (longest - len(other.accepted_at_depth))

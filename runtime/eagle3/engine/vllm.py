@@ -118,14 +118,17 @@ class VllmDialect:
 
     def snapshot(self, samples: Samples) -> EngineSnapshot:
         """vLLM's counters; it counts accepted tokens that an end of text cuts off, and no time of draft or verify."""
-        cycles = int(samples.total("vllm:spec_decode_num_drafts_total"))
+        cycles = int(samples.total("vllm:spec_decode_num_drafts_total"))  # steps without a draft are not counted
+        tokens = cycles + int(samples.total("vllm:spec_decode_num_accepted_tokens_total"))
         by_position = samples.by_label("vllm:spec_decode_num_accepted_tokens_per_pos_total", "position")
         accepted = [int(by_position[position]) for position in sorted(by_position, key=int)]
         slots = _cache_tokens(samples.labels("vllm:cache_config_info"))
         return EngineSnapshot(
             stats=DecodeStats(
                 cycles=cycles,
-                cycle_tokens=cycles + int(samples.total("vllm:spec_decode_num_accepted_tokens_total")),
+                cycle_tokens=tokens,
+                drafted_cycles=cycles,
+                drafted_cycle_tokens=tokens,
                 drafted=int(samples.total("vllm:spec_decode_num_draft_tokens_total")),
                 accepted_at_depth=accepted,
                 prefill_s=samples.total("vllm:request_prefill_time_seconds_sum"),
@@ -182,6 +185,8 @@ def _speculation(event: Mapping[str, Any]) -> DecodeStats | None:
     return DecodeStats(
         cycles=cycles,
         cycle_tokens=cycles + accepted,
+        drafted_cycles=cycles,
+        drafted_cycle_tokens=cycles + accepted,
         drafted=int(told["num_draft_tokens"]),
         accepted_at_depth=[sum(histogram[depth:]) for depth in range(1, len(histogram))],
     )

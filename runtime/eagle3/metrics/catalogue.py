@@ -37,6 +37,7 @@ def _counter(name: str, help: str, *, labels: tuple[str, ...] = (), unit: Unit =
 
 
 _NO_CYCLE = "no cycle in the last interval"
+_NO_DRAFTED_CYCLE = "no drafted cycle in the last interval"
 
 CATALOGUE: tuple[Definition, ...] = (
     Definition(
@@ -46,13 +47,13 @@ CATALOGUE: tuple[Definition, ...] = (
     ),
     Definition(
         prometheus="eagle3_acceptance_rate", cloudwatch="AcceptanceRate", kind="gauge", unit="None",
-        help="Acceptance length tau: tokens emitted per cycle over the last interval, the bonus token included.",
-        absent=_NO_CYCLE,
+        help="Acceptance length: tokens emitted per drafted cycle over the last interval, the bonus token included.",
+        absent=_NO_DRAFTED_CYCLE,
     ),
     Definition(
         prometheus="eagle3_acceptance_by_depth", cloudwatch="AcceptanceByDepth<N>", kind="gauge", unit="None",
-        help="Share of the last interval's cycles that accepted a node at this depth of the tree, 0 to 1.",
-        labels=("depth",), absent=f"{_NO_CYCLE}; depths at which nothing was ever accepted",
+        help="Share of the last interval's drafted cycles that accepted a node at this depth of the tree, 0 to 1.",
+        labels=("depth",), absent=f"{_NO_DRAFTED_CYCLE}; depths at which nothing was ever accepted",
     ),
     Definition(
         prometheus="eagle3_draft_latency_ms", cloudwatch="DraftLatencyMs", kind="gauge", unit="Milliseconds",
@@ -105,6 +106,11 @@ CATALOGUE: tuple[Definition, ...] = (
     _counter("output_tokens", "Tokens generated, those of unfinished answers included."),
     _counter("cycles", "Verification passes of the target, the prefill not counted."),
     _counter("cycle_tokens", "Tokens emitted by cycles; divide by eagle3_cycles_total for tau."),
+    _counter("drafted_cycles", "Cycles that verified a node; the others were plain."),
+    _counter(
+        "drafted_cycle_tokens",
+        "Tokens emitted by drafted cycles; divide by eagle3_drafted_cycles_total for the acceptance length.",
+    ),
     _counter("drafted_nodes", "Tree nodes verified, roots not counted."),
     _counter("accepted_tokens", "Cycles that accepted a node at this depth of the tree.", labels=("depth",)),
     _counter("draft_seconds", "Seconds in the draft.", unit="Seconds"),

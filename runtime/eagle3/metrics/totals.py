@@ -6,14 +6,14 @@ snapshots do; a rate whose divisor is zero is None, never 0 or NaN.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eagle3.config.speculation import MAX_DEPTH
 from eagle3.engine.interface import EngineSnapshot
 
 COUNTERS = (
-    "output_tokens", "cycles", "cycle_tokens", "drafted_nodes", "draft_seconds", "verify_seconds", "prompt_tokens",
-    "reused_prompt_tokens", "preemptions", "engine_restarts",
+    "output_tokens", "cycles", "cycle_tokens", "drafted_cycles", "drafted_cycle_tokens", "drafted_nodes",
+    "draft_seconds", "verify_seconds", "prompt_tokens", "reused_prompt_tokens", "preemptions", "engine_restarts",
 )  # fmt: skip
 """Names as Prometheus has them, without prefix and suffix."""
 
@@ -37,9 +37,11 @@ class Rates:
 
     tokens_per_second: float | None = None
     acceptance_rate: float | None = None
+    """Tokens per drafted cycle: plain ones, which load decides on, say nothing about the draft."""
     draft_latency_ms: float | None = None
     verify_latency_ms: float | None = None
     acceptance_by_depth: tuple[float, ...] = ()
+    """Share of drafted cycles; empty without any."""
 
 
 class TotalsTracker:
@@ -63,6 +65,8 @@ class TotalsTracker:
             "output_tokens": stats.output_tokens,
             "cycles": stats.cycles,
             "cycle_tokens": stats.cycle_tokens,
+            "drafted_cycles": stats.drafted_cycles,
+            "drafted_cycle_tokens": stats.drafted_cycle_tokens,
             "drafted_nodes": stats.drafted,
             "draft_seconds": stats.draft_s,
             "verify_seconds": stats.verify_s,
@@ -100,14 +104,20 @@ def rates_between(before: Totals, after: Totals, elapsed_s: float) -> Rates:
         # An engine behind another program's API counts cycles but may not say how long they took.
         return (after[name] - before[name]) / cycles * 1e3 if after[name] > 0 else None
 
-    earlier = before.accepted_at_depth + (0,) * (len(after.accepted_at_depth) - len(before.accepted_at_depth))
-    return Rates(
+    latencies = Rates(
         tokens_per_second=tokens_per_second,
-        acceptance_rate=(after["cycle_tokens"] - before["cycle_tokens"]) / cycles,
         draft_latency_ms=per_cycle_ms("draft_seconds"),
         verify_latency_ms=per_cycle_ms("verify_seconds"),
+    )
+    drafted = after["drafted_cycles"] - before["drafted_cycles"]
+    if drafted <= 0:
+        return latencies
+    earlier = before.accepted_at_depth + (0,) * (len(after.accepted_at_depth) - len(before.accepted_at_depth))
+    return replace(
+        latencies,
+        acceptance_rate=(after["drafted_cycle_tokens"] - before["drafted_cycle_tokens"]) / drafted,
         acceptance_by_depth=tuple(
-            (now - then) / cycles for now, then in zip(after.accepted_at_depth, earlier, strict=True)
+            (now - then) / drafted for now, then in zip(after.accepted_at_depth, earlier, strict=True)
         ),
     )
 

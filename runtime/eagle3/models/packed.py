@@ -7,6 +7,7 @@ packing leaves the module as it is.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -22,6 +23,7 @@ _TUNED_ROWS = 17
 _LARGEST_INT8 = 127
 # Activations are stored as unsigned bytes around this: oneDNN's fast kernels want them unsigned.
 _MIDDLE = 128
+_NOTHING = 1e-5
 
 
 class PackedLinear(nn.Module):
@@ -49,6 +51,10 @@ class PackedLinear(nn.Module):
 class Int8Linear(nn.Module):
     """Int8 weights with a scale per output; activations are rounded to 8 bits with a scale per row.
 
+    `largest_I` are the largest magnitudes of each input that a calibration saw. An input that is large beside its
+    weights is divided by a factor, and its weights are multiplied by it, so that both lose as little as possible when
+    they are rounded (SmoothQuant, arXiv 2211.10438, with its exponent of one half). None: no factors.
+
     A scale over the whole batch would make a row depend on its neighbours in the tree. Products are summed in int32,
     exactly, so a row's result does not depend on how many others there are. Input [.., I], output [.., O], float32.
     """
@@ -56,12 +62,17 @@ class Int8Linear(nn.Module):
     packed: Tensor
     scale_O: Tensor
     zero_O: Tensor
+    inverse_factor_I: Tensor
+    """What each input is multiplied by before it is rounded, float32."""
 
-    def __init__(self, linear: nn.Linear) -> None:
+    def __init__(self, linear: nn.Linear, largest_I: Tensor | None = None) -> None:
         super().__init__()
         weight = linear.weight.detach().float()
         self.out_features = linear.out_features
         self.in_features = linear.in_features
+        factor_I = _factors(weight, largest_I)
+        self.register_buffer("inverse_factor_I", 1 / factor_I, persistent=False)
+        weight = weight * factor_I
         scale_O = weight.abs().amax(dim=1).clamp_min(torch.finfo(torch.float32).tiny) / _LARGEST_INT8
         whole = (weight / scale_O[:, None]).round_().to(torch.int8)
         self.register_buffer("scale_O", scale_O, persistent=False)
@@ -70,7 +81,7 @@ class Int8Linear(nn.Module):
         self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach().float(), requires_grad=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        rows = x.reshape(-1, self.in_features).float()
+        rows = x.reshape(-1, self.in_features).float() * self.inverse_factor_I
         scale = rows.abs().amax(dim=-1, keepdim=True) / _LARGEST_INT8
         # A row of zeros has no scale; NaN and infinity stay in theirs.
         inverse = torch.where(scale > 0, _LARGEST_INT8 / (scale * _LARGEST_INT8), 0.0)
@@ -88,6 +99,14 @@ class Int8Linear(nn.Module):
         return out
 
 
+def _factors(weight_OI: Tensor, largest_I: Tensor | None) -> Tensor:
+    if largest_I is None:
+        return torch.ones(weight_OI.shape[1])
+    # An input or a column that is all zeros has no say.
+    columns_I = weight_OI.abs().amax(dim=0).clamp_min(_NOTHING)
+    return (largest_I.clamp_min(_NOTHING) / columns_I).sqrt()
+
+
 def _float_product(x: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
     out: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, packed, bias, "none", [], "")
     return out
@@ -96,8 +115,12 @@ def _float_product(x: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
 _int8_product = torch.ops.onednn.qlinear_pointwise.default
 
 
-def pack_linears(module: nn.Module, quantize: Quantization | None = None) -> nn.Module:
+def pack_linears(
+    module: nn.Module, quantize: Quantization | None = None, *, calibrate: Callable[[], object] | None = None
+) -> nn.Module:
     """Make every CPU `nn.Linear` below `module` a packed one, in place, parallel projections as one; returns `module`.
+
+    `calibrate` runs `module` on some text; int8 layers round best what is like it.
 
     ConfigError: `quantize` on a device or a CPU whose int8 products would be slow or would overflow.
     """
@@ -108,8 +131,30 @@ def pack_linears(module: nn.Module, quantize: Quantization | None = None) -> nn.
     for child in module.modules():
         if isinstance(child, SelfAttention | SwiGLU) and next(child.parameters()).device.type == "cpu":
             child.merge_projections()
-    _replace(module, PackedLinear if quantize is None else Int8Linear)
+    if quantize is None:
+        _replace(module, PackedLinear)
+    else:
+        largest = {} if calibrate is None else _largest_inputs(module, calibrate)
+        _replace(module, lambda linear: Int8Linear(linear, largest.get(linear)))
     return module
+
+
+@torch.inference_mode()
+def _largest_inputs(module: nn.Module, calibrate: Callable[[], object]) -> dict[nn.Module, Tensor]:
+    """Largest magnitude of every input of every linear layer while `calibrate` runs."""
+    largest: dict[nn.Module, Tensor] = {}
+
+    def see(linear: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        most_I = inputs[0].detach().reshape(-1, inputs[0].shape[-1]).abs().amax(dim=0).float()
+        largest[linear] = torch.maximum(largest[linear], most_I) if linear in largest else most_I
+
+    hooks = [child.register_forward_pre_hook(see) for child in module.modules() if isinstance(child, nn.Linear)]
+    try:
+        calibrate()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return {linear: most_I.clone() for linear, most_I in largest.items()}
 
 
 def check_int8(device: torch.device) -> None:
@@ -120,7 +165,7 @@ def check_int8(device: torch.device) -> None:
         raise ConfigError("quantize: int8 needs an x86 CPU with VNNI and torch with oneDNN; drop quantize")
 
 
-def _replace(module: nn.Module, packed: type[PackedLinear] | type[Int8Linear]) -> None:
+def _replace(module: nn.Module, packed: Callable[[nn.Linear], nn.Module]) -> None:
     for name, child in module.named_children():
         if isinstance(child, nn.Linear) and child.weight.device.type == "cpu":
             setattr(module, name, packed(child))

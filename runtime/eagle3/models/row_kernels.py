@@ -17,10 +17,12 @@ from eagle3.models.row_math import ONE, ZERO, Bytes, Floats, Indices, compiled, 
 
 
 @compiled
-def quantize(x_TK: Floats, q_TK: Bytes, scale_T: Floats) -> None:
-    """Round rows to unsigned bytes around 128: x is about (q − 128) × scale, with a scale for each row."""
+def quantize(x_TK: Floats, factor_K: Floats, q_TK: Bytes, scale_T: Floats) -> None:
+    """Round rows to unsigned bytes around 128: x × factor is about (q − 128) × scale, with a scale for each row."""
+    row = np.empty(x_TK.shape[1], np.float32)
     for t in range(x_TK.shape[0]):
-        row = x_TK[t]
+        for i in range(row.shape[0]):
+            row[i] = x_TK[t, i] * factor_K[i]
         most = largest_size(row)
         trace = ZERO
         for i in range(row.shape[0]):

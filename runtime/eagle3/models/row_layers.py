@@ -90,6 +90,7 @@ class RowLinear:
         if linear.bias is not None:
             self._bias_N = linear.bias.detach().float().numpy()
         self._ones = np.ones(_KEPT_ROWS, np.float32)
+        self._factor_K = linear.inverse_factor_I.numpy() if isinstance(linear, Int8Linear) else self._ones
 
     def __call__(self, x_TK: Floats, x: Tensor) -> Product:
         """The product of rows with the weight; `x` is the same memory as a tensor."""
@@ -97,7 +98,7 @@ class RowLinear:
         if self._is_int8:
             whole, whole_tensor = self._work.bytes(rows, self.in_features)
             scale_T = self._work.floats("scale", 1, rows)[0][0]
-            kernels.quantize(x_TK, whole, scale_T)
+            kernels.quantize(x_TK, self._factor_K, whole, scale_T)
             return Product(self._product(whole_tensor).numpy(), scale_T, self._bias_N)
         if len(self._ones) < rows:
             self._ones = np.ones(rows, np.float32)

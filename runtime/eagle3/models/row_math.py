@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -15,23 +16,34 @@ Indices = NDArray[np.int64]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_log = logging.getLogger(__name__)
+
 f32 = np.float32
 ZERO = np.float32(0.0)
 ONE = np.float32(1.0)
 
 
 def compiled(function: Function) -> Function:
-    """Compile for the types it is called with, at the first call; the result is kept on disk.
+    """Compile for the types it is called with, at the first call; the result is kept on disk where that can be written.
 
     Sums inside a row may be reordered, the same way for every row. NaN and infinity keep their meaning: a model that
     produces them must fail, not go on with other numbers.
     """
-    return cast(Function, njit(cache=True, fastmath={"reassoc", "contract", "arcp", "nsz", "afn"})(function))
+    return _compile(function, {"reassoc", "contract", "arcp", "nsz", "afn"})
 
 
 def compiled_ignoring_nan(function: Function) -> Function:
     """The same where NaN and infinity may be ignored: a maximum is twice as fast so."""
-    return cast(Function, njit(cache=True, fastmath=True)(function))
+    return _compile(function, True)
+
+
+def _compile(function: Function, fastmath: bool | set[str]) -> Function:
+    try:
+        return cast(Function, njit(cache=True, fastmath=fastmath)(function))
+    except RuntimeError as error:
+        # Neither the package's folder nor the user's can be written, nor is NUMBA_CACHE_DIR set: every start compiles.
+        _log.info("compiled kernels are not kept: %s", error)
+        return cast(Function, njit(fastmath=fastmath)(function))
 
 
 @compiled

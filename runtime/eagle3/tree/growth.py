@@ -62,7 +62,8 @@ class TreeGrowth:
     ) -> Frontier | None:
         """Add the best children of each frontier node, best first; returns the next frontier.
 
-        None at full depth, and where no node below the frontier is probable enough to be kept. The first frontier is the root alone. A row holds up to `top_k` log-probabilities and target token ids.
+        None at full depth, and where no node below the frontier is probable enough to be kept. The first frontier is
+        the root alone. A row holds up to `top_k` log-probabilities and target token ids.
         """
         assert len(log_probs_KC) == len(self._frontier), "one row of children for each frontier node"
         self._level += 1

@@ -113,7 +113,7 @@ def test_compare_answers_every_conversation_both_ways(with_plain):
     class Endless(ChatTokenizer):
         ending_ids = frozenset()
 
-    llm = LLM(target, Endless(), draft, Speculation(depth=3, top_k=1, nodes=3))
+    llm = LLM(target, Endless(), draft, Speculation(depth=3, top_k=1, nodes=3, drafters=("eagle3",)))
     seen = []
     result = compare(
         llm,

@@ -49,7 +49,8 @@ def test_the_commands_are_these():
     assert set(LEAVES) == {
         ("demo",), ("generate",), ("serve",), ("bench", "tau"), ("bench", "serve"), ("draft", "inspect"),
         ("draft", "convert"), ("draft", "doctor"), ("data", "build"), ("train",), ("rehearse",), ("cost",),
-        ("runbook", "list"), ("runbook", "show"), ("runbook", "diagnose"),
+        ("runbook", "list"), ("runbook", "show"), ("runbook", "diagnose"), ("ask",),
+        ("bench", "peers"), ("bench", "quality"), ("tune",),
     }  # fmt: skip
 
 
@@ -127,9 +128,9 @@ BAD_INPUT = [
     (["bench", "tau", "--prompts", "{tmp}/none.jsonl"], "cannot read"),
     (["bench", "tau", "--prompts", "{tmp}/good.jsonl", "--limit", "0"], "--limit"),
     (["bench", "tau", "--prompts", "{tmp}/good.jsonl", "--limit", "-1"], "--limit"),
-    (["bench", "tau", "--prompts", "{tmp}/good.jsonl", "--target", "{tmp}"], "measures a draft; name one with --draft"),
+    (["bench", "tau", "--prompts", "{tmp}/good.jsonl", "--target", "{tmp}"], "measures drafting; name a draft"),
     (["demo", "--max-new-tokens", "0"], "max_new_tokens"),
-    (["demo", "--target", "{tmp}"], "compares a draft .*; name one with --draft"),
+    (["demo", "--target", "{tmp}"], "compares drafting .*; name a draft with --draft"),
     (["data", "build", "--output", "{tmp}/d", "--invent", "-1"], "invent"),
     (["data", "build", "--output", "{tmp}/d", "--invent", "3", "--from-target", "2"], "from_target"),
     (["data", "build", "--output", "{tmp}/d", "--temperature", "0"], "temperature"),

@@ -69,6 +69,19 @@ def test_the_environment_lies_between_file_and_flags(tmp_path):
     assert deployment_config(parse(), {"EAGLE3_TARGET": "model"}).draft is None
 
 
+def test_drafters_are_named_by_commas():
+    """One or both, in the flag by commas and in the variable as JSON; a name twice, or none, is refused."""
+    assert deployment_config(parse("--drafters", "eagle3,suffix"), {}).drafters == ("eagle3", "suffix")
+    assert deployment_config(parse("--drafters", "suffix"), {}).draft_in_use is None
+    environ = {"EAGLE3_SPECULATION__DRAFTERS": '["suffix"]'}
+    assert deployment_config(parse(), environ).drafters == ("suffix",)
+    assert deployment_config(parse("--target", "m"), environ).drafters == ("suffix",)
+    assert deployment_config(parse("--target", "m"), {}).drafters == ()
+    for bad in ("suffix,suffix", "", "eagle3,"):
+        with pytest.raises(ConfigError, match=r"^--drafters: "):
+            deployment_config(parse("--drafters", bad), {})
+
+
 def test_the_real_environment_is_what_commands_read(monkeypatch):
     """Without a mapping of its own the function reads the process's variables."""
     monkeypatch.setenv("EAGLE3_THREADS", "3")
@@ -82,11 +95,12 @@ def test_the_real_environment_is_what_commands_read(monkeypatch):
         (("--tree-depth", 0), "--tree-depth"),
         (("--tree-top-k", 65), "--tree-top-k"),
         (("--tree-nodes", 0), "--tree-nodes"),
+        (("--drafters", "medusa"), "--drafters"),
     ],
 )
 def test_a_bad_flag_is_named_as_it_was_typed(flags, named):
     """Errors speak of flags, not of keys of the schema."""
-    with pytest.raises(ConfigError, match=rf"^{named}: .*got {flags[1]}"):
+    with pytest.raises(ConfigError, match=rf"^{named}: .*got '?{flags[1]}"):
         deployment_config(parse(*flags), {})
 
 

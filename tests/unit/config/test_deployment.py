@@ -100,3 +100,14 @@ def test_a_device_that_is_not_there_is_one_clear_error(device):
 
     with pytest.raises(ConfigError, match="cannot be used here"):
         LLM.from_config(DeploymentConfig(device=device))
+
+
+def test_plain_decoding_is_one_step_from_any_config():
+    """Whoever guesses, `without_speculation` leaves nobody, and changes nothing but that."""
+    for drafters in (("eagle3",), ("eagle3", "suffix"), ("suffix",)):
+        config = DeploymentConfig(threads=3, speculation=Speculation(drafters=drafters, depth=4))
+        assert config.drafters == drafters
+        assert config.draft_in_use == ("embedded" if "eagle3" in drafters else None)
+        plain = config.without_speculation()
+        assert plain.drafters == ()
+        assert (plain.threads, plain.speculation.depth) == (3, 4)

@@ -88,6 +88,22 @@ def test_vllm_without_a_draft():
         assert not any("speculat" in note for note in command.notes)
 
 
+@pytest.mark.parametrize("engine", [vllm, sglang])
+@pytest.mark.parametrize(
+    ("drafters", "said", "speculates"),
+    [
+        (["eagle3"], [], True),
+        (["eagle3", "suffix"], ["suffix of speculation.drafters is not used; the draft alone guesses"], True),
+        (["suffix"], ["suffix of speculation.drafters is not used; it decodes plainly"], False),
+    ],
+)
+def test_only_the_native_engine_looks_for_repetitions(engine, drafters, said, speculates):
+    """Other engines say that suffix is not used; where it alone was to guess, they are not given the draft either."""
+    command = engine(config_of(speculation={"drafters": drafters}))
+    assert [note.partition(": ")[2] for note in command.notes if "drafters" in note] == said
+    assert any(word.startswith("--speculative") for word in command.arguments) == speculates
+
+
 def test_vllm_stops_drafting_above_the_threshold():
     """`off_threshold` becomes vLLM's schedule by batch size; one that can never be passed is left out."""
     config = config_of(speculation={"depth": 3, "off_threshold": 4}, limits={"concurrency": 16})
@@ -198,3 +214,14 @@ def test_vllm_on_a_cpu_leaves_memory_to_others():
     assert "--gpu-memory-utilization" not in vllm(config_of(device="cuda")).arguments
     own = vllm(config_of(engine={"arguments": ["--gpu-memory-utilization", "0.5"]})).arguments
     assert own[-1] == "0.5"
+
+
+@pytest.mark.parametrize("command", [vllm, sglang])
+def test_other_engines_draft_in_full(command):
+    """`min_probability` is not theirs: a note says so where it is set and something drafts, and none where not."""
+
+    def said(**values):
+        return [note for note in command(config_of(**values)).notes if "min_probability" in note]
+
+    assert len(said(speculation={"min_probability": 0.1})) == 1
+    assert said() == said(speculation={"min_probability": 0.1}, draft=None) == []

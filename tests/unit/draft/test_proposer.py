@@ -248,6 +248,22 @@ def test_depth_is_limited_by_what_may_still_be_emitted(draft, depth):
     assert SHAPE.limited(depth=9) == SHAPE
 
 
+def test_an_unsure_draft_costs_no_pass(draft):
+    """With a threshold near 1 the tree is a bare root and no level runs; one sequence may be sure, another not."""
+    one = desk(draft)
+    told = [one.told(taps(len(IDS)), IDS), one.told(taps(5, seed=3), IDS[:5])]
+    run, rows = one.proposer._run_frontiers, []
+    one.proposer._run_frontiers = lambda active, feedback: rows.append(len(feedback)) or run(active, feedback)
+    sure = SHAPE.model_copy(update={"min_probability": 0.9999})
+    trees = one.proposer.propose([Wish(state, 3, sure) for state in told])
+    assert trees == [DraftTree.root_only(3)] * 2
+    assert rows == []
+    both = one.proposer.propose([Wish(told[0], 3, sure), Wish(told[1], 3, SHAPE)])
+    assert len(both[0]) == 1
+    assert_same_tree(both[1], one.tree(told[1], 3))
+    assert rows[:2] == list(both[1].draft_rows) == [3, 3]
+
+
 def test_nothing_observed_nothing_proposed(draft):
     """Before the first feature there is only the root, beside sequences that have observed."""
     one = desk(draft)

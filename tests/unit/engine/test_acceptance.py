@@ -68,3 +68,15 @@ def test_the_estimate_follows_a_change_of_texts():
     for _ in range(1000):
         estimate.observe(FULL, TREE, outcome(0))
     assert estimate.tau(FULL) < 1.2
+
+
+def test_left_out_nodes_are_no_bias():
+    """Under a threshold the shapes are told what they would accept of the trees they would have: here the same."""
+    shapes = [shape.model_copy(update={"min_probability": 0.3}) for shape in (FULL, SMALL, ONE)]
+    estimate = AcceptanceEstimate(shapes)
+    pruned = DraftTree(token_ids=(9, 1, 2), parents=(0, 0, 0), scores=(0.0, -0.5, -1.0))
+    root = DraftTree.root_only(9)
+    for turn in range(4000):
+        tree = pruned if turn % 2 else root
+        estimate.observe(shapes[0], tree, verify(tree, lambda _node, accepted: (2, 3)[len(accepted)]))
+    assert [estimate.tau(shape) for shape in shapes] == pytest.approx([1.5, 1.5, 1.0], abs=0.01)

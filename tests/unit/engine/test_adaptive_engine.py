@@ -76,6 +76,19 @@ def test_drafting_comes_back_after_plain_decoding():
     assert machine.share_drafted(100) > 0.9
 
 
+def test_load_does_not_make_the_draft_look_bad():
+    """Where drafting does not pay, tau falls near 1, and the few cycles that draft show as before what they accept."""
+    machine = Machine(row_s=5.0)
+    machine.rig.add(request([1, 2], name="0", max_new_tokens=3900)).step(300)
+    before = machine.rig.engine.snapshot().stats
+    machine.rig.step(400)
+    after = machine.rig.engine.snapshot().stats
+    cycles, drafted = after.cycles - before.cycles, after.drafted_cycles - before.drafted_cycles
+    assert 0 < drafted < 0.1 * cycles
+    assert (after.cycle_tokens - before.cycle_tokens) / cycles < 1.3
+    assert (after.drafted_cycle_tokens - before.drafted_cycle_tokens) / drafted >= 2.0
+
+
 def test_only_pure_steps_are_learnt_from():
     """Steps that read prompts, or in which someone gave way, say nothing about the cost of a cycle."""
 

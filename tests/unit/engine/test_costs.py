@@ -6,6 +6,7 @@ import pytest
 
 from eagle3.config.speculation import Speculation
 from eagle3.engine.costs import ENOUGH, RowCosts, StepTimes
+from eagle3.tree.draft_tree import DraftTree
 
 SHAPE = Speculation(depth=3, top_k=2, nodes=6)
 
@@ -116,3 +117,34 @@ def test_faster_than_predicted_is_no_gain_for_others():
         costs.record(4, None, 0.1)
     assert costs.seconds(4, SHAPE) == pytest.approx(before)
     assert costs.seconds(4, None) == pytest.approx(0.1)
+
+
+def test_trees_of_many_sizes_are_timed_by_their_usual_size():
+    """Mostly bare roots and now and then a full tree: the mean, not the median, which would be that of a bare root."""
+    costs = times(verify={1: 1.0, 101: 101.0}, draft={1: 0.0})
+    root = DraftTree.root_only(1)
+    full = DraftTree(token_ids=(1, *range(6)), parents=(0,) * 7, scores=(0.0,) * 7)
+    for turn in range(300):
+        tree = full if turn % 3 == 0 else root
+        usual = costs.record(1, SHAPE, 2.0 * len(tree), [tree])
+        if turn > 200:
+            assert usual == pytest.approx(2.0 * 3.0), "a step is brought to the usual size, large or small"
+    assert costs.seconds(1, SHAPE) == pytest.approx(2.0 * 3.0)
+
+
+def test_small_trees_do_not_set_the_pace():
+    """A bare root that took as long as its row should is on time, although a full tree would have taken longer."""
+    costs = times(verify={1: 0.1, 64: 0.2, 128: 0.4}, draft={1: 0.05, 64: 0.05})
+    for _ in range(ENOUGH):
+        costs.record(1, SHAPE, 0.15, [DraftTree.root_only(1)])
+    assert costs.rows_within(0.2) == 64
+
+
+def test_passes_of_the_draft_are_priced_as_they_were():
+    """Levels that were not drafted cost nothing; those of many sequences run together."""
+    costs = times(verify={1: 1.0, 100: 1.0}, draft={1: 1.0, 101: 101.0})
+    chain = DraftTree(token_ids=(1, 2), parents=(0, 0), scores=(0.0, -1.0), draft_rows=(2, 1))
+    for _ in range(ENOUGH):
+        costs.record(2, SHAPE, 10.0, [chain, DraftTree.root_only(1)])
+    # Verification 1, reading 4, levels 2 and 1: eight seconds should have become ten.
+    assert costs.rows_within(1.25) == 100

@@ -196,6 +196,76 @@ def test_waiting_features_are_observed_before_there_are_too_many():
     assert run.rig.proposer.observed_by(run.rig.sequence("0").draft)[-1] == (511.0, script[511])
 
 
+ROUND = [place % 5 for place in range(700)]
+
+
+class Repeating(Run):
+    """A text that goes round every five tokens, a prompt of twelve of it, and both drafters."""
+
+    def __init__(self, *, depth=2, nodes=8, guess=None, max_new_tokens=50, **options):
+        self.wishes = []
+        run = self
+
+        class Recording(ScriptedProposer):
+            def propose(self, wishes):
+                run.wishes += wishes
+                return super().propose(wishes)
+
+        super().__init__(
+            [[4, *ROUND[:11]]],
+            models=(ScriptedTarget(ROUND), None),
+            proposer=Recording(guess or (lambda place: ROUND[place])),
+            shape=Speculation(depth=depth, top_k=1, nodes=nodes, suffix_tokens=12),
+            suffix=True,
+            max_new_tokens=max_new_tokens,
+            **options,
+        )
+
+
+def test_a_long_repetition_spares_the_draft():
+    """A chain that is surer than the draft could be is verified alone; the draft reads later what it missed."""
+    run = Repeating().step(4)
+    assert [(block.drafted, block.num_accepted) for block in run.blocks[0]] == [(0, 0), *[(8, 8)] * 3]
+    assert run.tokens() == ROUND[11:39]
+    assert run.wishes == []
+    sequence = run.rig.sequence("0")
+    run.rig.proposer.observe([sequence.draft])
+    text = sequence.token_ids
+    assert run.rig.proposer.observed_by(sequence.draft) == [(float(i), text[i + 1]) for i in range(len(text) - 1)]
+    run.rig.engine.check_integrity()
+
+
+def test_a_draft_that_is_spared_for_long_is_told_now_and_then():
+    """Features do not pile up without end while repetitions do the work."""
+    run = Repeating(max_new_tokens=600, blocks=200)
+    waited = []
+    for _ in range(60):
+        run.step()
+        waited.append(run.rig.sequence("0").draft.pending_rows)
+    assert 256 <= max(waited) < 256 + 9
+    assert run.wishes == []
+
+
+def test_a_chain_that_is_not_sure_enough_joins_the_drafts_tree():
+    """Below that the draft is asked as ever, and told what else is guessed: what followed the repetition."""
+    run = Repeating(depth=9, nodes=9).step(2)
+    (wish,) = run.wishes
+    assert wish.chain.token_ids == tuple(ROUND[12:24])
+    assert wish.root_id == ROUND[11]
+    assert run.tokens() == ROUND[11:22]
+
+
+@pytest.mark.parametrize("max_new_tokens", range(1, 14))
+def test_no_chain_goes_beyond_what_may_still_be_emitted(max_new_tokens):
+    """The last cycles guess one token less than may still come: the bonus token is the last."""
+    run = Repeating(max_new_tokens=max_new_tokens)
+    run.rig.finish()
+    answer = run.rig.answers["0"]
+    assert list(answer.token_ids) == ROUND[11 : 11 + max_new_tokens]
+    left = [max_new_tokens - 1 - 9 * cycle for cycle in range(2)]
+    assert answer.stats.drafted == sum(min(8, tokens - 1) for tokens in left if tokens > 0)
+
+
 @pytest.mark.parametrize("step_tokens", [1, 4, 7, 16])
 def test_chunks_change_nothing(step_tokens):
     """R11: with chunks of any size the draft's and the target's keys and values, and the text, are those of one chunk.

@@ -35,9 +35,10 @@ def markov():
     return target, build_draft(markov_draft_checkpoint(), target, source="test")
 
 
-def markov_llm(ending_ids=(), depth=DEPTH):
+def markov_llm(ending_ids=(), depth=DEPTH, drafters=("eagle3", "suffix")):
     target, draft = markov()
-    return LLM(target, ByteTokenizer(ending_ids), draft, Speculation(depth=depth, top_k=1, nodes=depth))
+    shape = Speculation(depth=depth, top_k=1, nodes=depth, drafters=drafters)
+    return LLM(target, ByteTokenizer(ending_ids), draft, shape)
 
 
 @functools.cache
@@ -58,7 +59,7 @@ def answer(llm, prompt_ids=PROMPT_IDS, *, index=0, speculate=True, **values):
 def test_accepts_all(depth):
     """A draft that is always right reaches tau = depth + 1, through the real draft, tree and verification."""
     cycles = 3
-    got = answer(markov_llm(depth=depth), max_new_tokens=1 + cycles * (depth + 1))
+    got = answer(markov_llm(depth=depth, drafters=("eagle3",)), max_new_tokens=1 + cycles * (depth + 1))
     assert got.token_ids == ANSWER[: 1 + cycles * (depth + 1)]
     assert got.stats.tau == depth + 1
     assert (got.stats.cycles, got.stats.drafted) == (cycles, cycles * depth)
@@ -69,7 +70,8 @@ def test_accepts_all(depth):
 def test_accepts_none():
     """A draft that can only propose a token that never comes has tau 1 and the text of plain decoding."""
     target = tiny_target(seed=2)
-    llm = LLM(target, ByteTokenizer(), tiny_draft(target, target_ids=[50]), Speculation(depth=4, top_k=2, nodes=8))
+    shape = Speculation(depth=4, top_k=2, nodes=8, drafters=("eagle3",))
+    llm = LLM(target, ByteTokenizer(), tiny_draft(target, target_ids=[50]), shape)
     values = {"max_new_tokens": 12, "logit_bias": {50: -100.0}}
     got = answer(llm, **values)
     assert got.stats.tau == 1.0
@@ -77,6 +79,29 @@ def test_accepts_none():
     # The last cycle may emit one token and the three before it no more than it plus 1, 2, 3: shorter chains.
     assert got.stats.drafted == 4 * 7 + 3 + 2 + 1 + 0
     assert got.token_ids == answer(llm, speculate=False, **values).token_ids
+
+
+def test_repetitions_alone_speculate_without_a_draft():
+    """A text that goes round every four tokens is guessed from itself, deeper than the levels of any draft.
+
+    A request may still ask for plain decoding, and beside a draft that is missing nothing is guessed at all.
+    """
+    target = markov_target(step=16)
+    shape = Speculation(drafters=("suffix",), nodes=16, suffix_tokens=12, depth=2)
+    llm = LLM(target, ByteTokenizer(), None, shape)
+    got, plain = (answer(llm, [3], max_new_tokens=60, speculate=speculate) for speculate in (True, False))
+    assert got.token_ids == plain.token_ids == tuple((3 + 16 * place) % 64 for place in range(1, 61))
+    assert got.stats.tau > 4
+    assert len(got.stats.accepted_at_depth) == 12
+    assert plain.stats.drafted == 0
+    without = LLM(target, ByteTokenizer(), None, Speculation(drafters=("eagle3", "suffix")))
+    assert answer(without, [3], max_new_tokens=60).stats.drafted == 0
+
+
+def test_drafters_that_do_without_the_draft_leave_it_alone():
+    """With suffix alone the draft is not asked although there is one: a text without repetitions is decoded plainly."""
+    got = answer(markov_llm(drafters=("suffix",)), [1], max_new_tokens=30)
+    assert (got.stats.tau, got.stats.drafted) == (1.0, 0)
 
 
 @pytest.mark.parametrize("max_new_tokens", range(1, 13))

@@ -26,6 +26,16 @@ def test_tau_counts_the_bonus_token():
     assert stats.acceptance_by_depth == pytest.approx([2 / 3, 1 / 3, 1 / 3])
 
 
+def test_plain_cycles_are_told_apart():
+    """Two drafted cycles of 4 and 1 tokens beside three plain ones: tau is 8 / 5, drafted cycles emitted 5 / 2."""
+    stats = DecodeStats()
+    for drafted, accepted in ((8, 3), (0, 0), (0, 0), (8, 0), (0, 0)):
+        stats.count_cycle(drafted=drafted, accepted=accepted, kept_tokens=accepted + 1)
+    assert stats.tau == pytest.approx(8 / 5)
+    assert (stats.drafted_cycles, stats.drafted_cycle_tokens) == (2, 5)
+    assert stats.acceptance_by_depth == pytest.approx([1 / 5] * 3)
+
+
 def test_tokens_cut_off_are_not_counted():
     """R22: of four accepted tokens, the end of text being the second, two count; the bonus does not."""
     stats = DecodeStats()

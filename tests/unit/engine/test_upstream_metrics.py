@@ -66,6 +66,7 @@ def test_vllm_page() -> None:
     assert snapshot.stats.cycles == 10
     assert snapshot.stats.cycle_tokens == 17
     assert snapshot.stats.tau == pytest.approx(1.7)
+    assert (snapshot.stats.drafted_cycles, snapshot.stats.drafted_cycle_tokens) == (10, 17)
     assert snapshot.stats.drafted == 40
     assert snapshot.stats.accepted_at_depth == [4, 2, 1]
     assert snapshot.stats.output_tokens == 20
@@ -85,6 +86,7 @@ def test_sglang_page() -> None:
     """τ is the tokens of cycles per verification: the first token of each answer is the prefill's."""
     snapshot = SglangDialect().snapshot(Samples.parse(SGLANG_PAGE))
     assert snapshot.stats.tau == pytest.approx(3.0)
+    assert snapshot.stats.drafted_cycle_tokens / snapshot.stats.drafted_cycles == pytest.approx(3.0)
     assert (snapshot.running, snapshot.waiting) == (2, 4)
     assert (snapshot.cache_tokens, snapshot.cache_tokens_used) == (4096, 128)
 

@@ -96,14 +96,16 @@ def test_counters_of_the_engine(metrics):
     """The counters behind every ratio are exported, depth by depth."""
     metrics.engine(
         snapshot(
-            cycles=10, cycle_tokens=25, accepted=(9, 6), output_tokens=26, draft_s=0.5, verify_s=1.5, prompt_tokens=100,
-            reused_prompt_tokens=48, preemptions=2, restarts=1, cache_tokens=4096, cache_tokens_used=128, waiting=3,
+            cycles=14, plain=4, cycle_tokens=29, accepted=(9, 6), output_tokens=30, draft_s=0.5, verify_s=1.5,
+            prompt_tokens=100, reused_prompt_tokens=48, preemptions=2, restarts=1, cache_tokens=4096,
+            cache_tokens_used=128, waiting=3,
         ),
         READY,
     )  # fmt: skip
     samples = scrape(metrics)
     expected = {
-        "output_tokens_total": 26, "cycles_total": 10, "cycle_tokens_total": 25, "drafted_nodes_total": 30,
+        "output_tokens_total": 30, "cycles_total": 14, "cycle_tokens_total": 29, "drafted_nodes_total": 30,
+        "drafted_cycles_total": 10, "drafted_cycle_tokens_total": 25,
         "draft_seconds_total": 0.5, "verify_seconds_total": 1.5, "prompt_tokens_total": 100,
         "reused_prompt_tokens_total": 48, "preemptions_total": 2, "engine_restarts_total": 1, "cache_tokens": 4096,
         "cache_tokens_used": 128, "engine_ready": 1, "emf_dropped_total": 0,

@@ -25,6 +25,31 @@ def test_rates_come_from_differences():
     assert rates.acceptance_by_depth == (1.0, 0.5)
 
 
+def test_plain_cycles_are_no_rejections():
+    """Ten cycles that drafted and emitted 25 tokens are 2.5 a cycle, however many plain ones load puts beside them."""
+    tracker = TotalsTracker()
+    before = tracker.read()
+    after = tracker.update(
+        snapshot(cycles=100, plain=90, cycle_tokens=115, accepted=(10, 5), output_tokens=115, draft_s=1.0, verify_s=2.0)
+    )
+    rates = rates_between(before, after, 1.0)
+    assert rates.acceptance_rate == 2.5
+    assert rates.acceptance_by_depth == (1.0, 0.5)
+    assert rates.draft_latency_ms == pytest.approx(10.0), "latencies are those of every cycle"
+    assert (after["cycles"], after["cycle_tokens"]) == (100, 115), "tau of all cycles can be read still"
+    assert (after["drafted_cycles"], after["drafted_cycle_tokens"]) == (10, 25)
+
+
+def test_plain_cycles_alone_have_no_rate_of_acceptance():
+    """Where nothing is drafted, acceptance is absent, and not 1, which would ring the alarm."""
+    tracker = TotalsTracker()
+    before = tracker.update(snapshot(cycles=4, cycle_tokens=9, accepted=(4, 1), output_tokens=9))
+    after = tracker.update(snapshot(cycles=44, plain=40, cycle_tokens=49, accepted=(4, 1), output_tokens=49))
+    rates = rates_between(before, after, 10.0)
+    assert (rates.acceptance_rate, rates.acceptance_by_depth) == (None, ())
+    assert rates.tokens_per_second == 4.0
+
+
 def test_accepts_nothing():
     """Cycles that accept no draft token have an acceptance rate of exactly 1 and zeros by depth."""
     tracker = TotalsTracker()

@@ -178,3 +178,48 @@ def test_an_unlikely_chain_changes_nothing_but_its_own_node():
     found = probabilities(grow(chain=guess, depth=3, top_k=2, nodes=100))
     assert found.keys() - without.keys() == {(1,), (1, 1)}
     assert all(found[path] == pytest.approx(without[path]) for path in without)
+
+
+@pytest.mark.parametrize(
+    ("least", "kept"),
+    [
+        (0.0, {(2,), (0,), (3,), (2, 2), (2, 0), (2, 3), (0, 2), (0, 0), (0, 3), (3, 2), (3, 0), (3, 3)}),
+        (0.1, {(2,), (0,), (3,), (2, 2), (2, 0), (0, 2)}),
+        (0.2, {(2,), (0,), (2, 2)}),
+        (0.4, {(2,)}),
+        (0.6, set()),
+    ],
+)
+def test_improbable_nodes_are_left_out(least, kept):
+    """A node below the threshold is not verified, so thresholds give nested trees, down to a bare root."""
+    assert set(probabilities(grow(depth=2, top_k=3, nodes=100, min_probability=least))) == kept
+
+
+def test_a_node_at_the_threshold_is_kept():
+    """Accepts what is at the threshold, but for rounding, and refuses what is a little below it."""
+    half = torch.tensor([0.5, 0.25, 0.25, 0.0]).log()
+    for least, tokens in ((0.24999, (9, 0, 1, 2)), (0.25001, (9, 0))):
+        assert grow(root_log_probs=half, depth=1, top_k=3, nodes=9, min_probability=least).token_ids == tokens
+
+
+def test_nothing_is_drafted_below_improbable_nodes():
+    """A level whose best node is below the threshold costs no pass; one with a single probable node costs one row."""
+    for least, rows in ((0.0, (2, 2, 2)), (0.2, (2, 1)), (0.3, (1,)), (0.49, (1,)), (0.51, ())):
+        levels = []
+
+        def expand(frontier, levels=levels):
+            levels.append(len(frontier.token_ids))
+            return same_everywhere(frontier)
+
+        tree = grow(expand, depth=4, top_k=2, nodes=100, min_probability=least)
+        assert tuple(levels) == tree.draft_rows == rows
+
+
+def test_an_improbable_chain_is_cut():
+    """What is guessed is held to the same threshold, with and without levels of the draft."""
+    guess = chain((1, 0.9), (1, 0.5), (1, 0.5))
+    shape = Speculation(depth=1, nodes=8, min_probability=0.4)
+    assert TreeGrowth(shape, 4, guess).tree().token_ids == (4, 1, 1)
+    assert set(probabilities(grow(chain=guess, depth=2, top_k=2, nodes=9, min_probability=0.43))) == {
+        (1,), (1, 1), (1, 2), (2,),
+    }  # fmt: skip

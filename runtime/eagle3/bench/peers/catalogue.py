@@ -6,6 +6,7 @@ numbers. Starts none of them. Invariant: a system that cannot run here is left o
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,7 +129,7 @@ def _transformers(
 def _llama_cpp(weights: str, lookup_tokens: int | None = None) -> Callable[[str, Surroundings], Peer]:
     def make(name: str, around: Surroundings) -> Peer:
         model = target_path(around.config.target)
-        _installed(around.llama_python, "--llama-python", "make .venv-llama/.ready")
+        _installed(around.llama_python, "llama_cpp", "make .venv-llama/.ready", "--llama-python")
         if model.suffix != ".gguf":
             raise LeftOut(f"llama.cpp reads GGUF files; the target is {model}")
         if weights != "Q8_0" and weights not in model.name:
@@ -153,7 +154,7 @@ def _llama_cpp(weights: str, lookup_tokens: int | None = None) -> Callable[[str,
 
 def _vllm(*, drafts: bool, dtype: str | None = None) -> Callable[[str, Surroundings], Peer]:
     def make(name: str, around: Surroundings) -> Peer:
-        _installed(around.vllm_python, "--vllm-python", "make .venv-vllm/.ready")
+        _installed(around.vllm_python, "vllm", "make .venv-vllm/.ready", "--vllm-python")
         if around.config.device != "cpu":
             raise LeftOut(f"its CPU build is measured; the device is {around.config.device}")
         if drafts and around.config.draft is None:
@@ -201,9 +202,16 @@ def _vllm_environment(around: Surroundings) -> Mapping[str, str]:
     return environment
 
 
-def _installed(python: Path, flag: str, remedy: str) -> None:
+def _installed(python: Path, package: str, remedy: str, flag: str) -> None:
     if not python.is_file():
         raise LeftOut(f"there is no {python}; run `{remedy}`, or name its Python with {flag}")
+    look = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is None)"
+    try:
+        missing = subprocess.run([str(python), "-P", "-c", look], capture_output=True, check=False).returncode  # noqa: S603
+    except OSError as error:
+        raise LeftOut(f"{python} cannot be run: {error.strerror}") from error
+    if missing:
+        raise LeftOut(f"{python} has no {package}; run `{remedy}`, or name another Python with {flag}")
 
 
 CATALOGUE: Mapping[str, Callable[[str, Surroundings], Peer]] = {

@@ -11,8 +11,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any
+
+import torch
 
 from eagle3.bench.peers.floors import Floors, measure_floors
 from eagle3.bench.peers.part_timer import PartTimer
@@ -133,6 +136,12 @@ class CycleTimer:
         finally:
             setattr(BatchEngine, "step", timed)  # noqa: B010
 
+    def clear(self) -> None:
+        """Forget the cycles so far."""
+        self.cycles, self.cycle_s = 0, 0.0
+        for kept in (self.seconds, self.calls, self.floor_s):
+            kept.clear()
+
     def _run(self, part: str, args: tuple[Any, ...]) -> None:
         plan = args[1]
         self._reads_prompt = bool(plan.chunks) or not plan.decode
@@ -163,18 +172,25 @@ def profile_systems(peers: Sequence[Peer], task: Task) -> list[Profile]:
     profiles = []
     for peer in peers:
         if peer.file == "own_system":
-            llm = LLM.from_config(DeploymentConfig.model_validate_json(peer.settings["config"]))
+            config = DeploymentConfig.model_validate_json(peer.settings["config"])
+            if config.threads is not None:
+                torch.set_num_threads(config.threads)
             floors = floors or measure_floors()
-            profiles.append(profile_llm(llm, peer.name, task, floors))
+            profiles.append(profile_llm(partial(LLM.from_config, config), peer.name, task, floors))
     return profiles
 
 
-def profile_llm(llm: LLM, system: str, task: Task, floors: Floors) -> Profile:
-    """An average cycle over the answers to the prompts of a task, after its warm-up."""
+def profile_llm(make: Callable[[], LLM], system: str, task: Task, floors: Floors) -> Profile:
+    """An average cycle over the answers to the prompts of a task, after its warm-up.
+
+    The engine is made here, since its parts keep references to functions that are wrapped.
+    """
     params = sampling_params(max_new_tokens=task.max_tokens, temperature=task.temperature, seed=task.seed)
-    *_, _ = llm.stream(task.warm_up, params)
     drafted = tokens = 0
     with CycleTimer(floors).wrapped() as measured:
+        llm = make()
+        *_, _ = llm.stream(task.warm_up, params)
+        measured.clear()
         for prompt_ids in task.prompts:
             *_, last = llm.stream(prompt_ids, params)
             assert last.answer is not None, "a stream ends with its answer"

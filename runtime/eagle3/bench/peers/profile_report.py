@@ -34,9 +34,10 @@ def _floors(floors: Floors) -> str:
 
 def _table(profile: Profile) -> str:
     tau = profile.tokens / profile.cycles if profile.cycles else 0.0
+    floor_ms = 1e3 * sum(part.floor_s or 0.0 for part in profile.parts)
     lines = [
-        f"**{profile.system}**: {profile.cycle_s * 1e3:.1f} ms a cycle, {tau:.2f} tokens, {profile.rows:.1f} rows, "
-        f"{profile.cycles} cycles; tree, cache and Python take {profile.overhead:.0%}.",
+        f"**{profile.system}**: {profile.cycle_s * 1e3:.1f} ms a cycle (floor {floor_ms:.1f}), {tau:.2f} tokens, "
+        f"{profile.rows:.1f} rows, {profile.cycles} cycles; tree, cache and Python take {profile.overhead:.0%}.",
         "",
         "| part | ms | share | calls | floor ms |",
         "|---|---:|---:|---:|---:|",

@@ -80,6 +80,9 @@ def run_race(
                     continue
                 timeout_s = budget.turn_s if left_s is None else max(_LEAST_TIMEOUT_S, min(budget.turn_s, left_s))
                 turn = take(peer, result.section.task, round_number=round_number, timeout_s=timeout_s)
+                if turn.failure is not None and timeout_s < budget.turn_s and turn.elapsed_s >= timeout_s:
+                    result.skipped[peer.name] = f"the time ran out in its round {round_number}"  # no fault of its own
+                    continue
                 lengths[number, peer.name] = turn.elapsed_s
                 result.turns.append(turn)
                 if turn.failure is not None:

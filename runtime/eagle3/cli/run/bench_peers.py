@@ -33,7 +33,7 @@ from eagle3.models.embedded import target_path
 from eagle3.models.target_loader import read_architecture
 from eagle3.models.tokenizer import Tokenizer, load_tokenizer
 
-_QUICK_BUDGET_S = 270.0
+_QUICK_BUDGET_S = 240.0
 
 
 def run(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> int:
@@ -47,9 +47,9 @@ def run(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> in
     sections = _sections(args, tokenizer)
     line = line_up(names, _surroundings(args, config, tokenizer, sections, environ))
     for name, reason in line.left_out.items():
-        print(f"{name} is left out: {reason}", file=sys.stderr)
         if args.system:
             raise ConfigError(f"--system {name} cannot be measured: {reason}")
+        print(f"{name} is left out: {reason}", file=sys.stderr)
     rounds = args.rounds or (3 if args.full else 2)
     plan = {"full": args.full, "rounds": rounds, "seed": args.seed, "threads": _threads(config)}
 

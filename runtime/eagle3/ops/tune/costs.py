@@ -34,16 +34,26 @@ class PassCosts:
 
 def measure_passes(runner: StepRunner, *, repeats: int, on_take: Callable[[], None]) -> PassCosts:
     """Time every size `repeats` times, after once that does not count; overwrites the caches' first slots."""
-    takes: list[tuple[Callable[[int], float], int, list[float]]] = [
-        *((runner.verify_seconds, rows, []) for rows in VERIFY_ROWS if rows <= runner.num_slots),
-        *((runner.draft_seconds, rows, []) for rows in DRAFT_ROWS if rows <= runner.num_slots),
-    ]
+    verify: dict[int, list[float]] = {rows: [] for rows in VERIFY_ROWS if rows <= runner.num_slots}
+    draft: dict[int, list[float]] = {rows: [] for rows in DRAFT_ROWS if rows <= runner.num_slots}
+    passes = [(runner.verify_seconds, verify, rows) for rows in verify]
+    passes += [(runner.draft_seconds, draft, rows) for rows in draft]
     for turn in range(repeats + 1):
-        for seconds_of, rows, seconds in takes if turn % 2 else reversed(takes):
+        for seconds_of, takes, rows in passes if turn % 2 else reversed(passes):
             took = seconds_of(rows)
             if turn:
-                seconds.append(took)
+                takes[rows].append(took)
         on_take()
-    verify = {rows: median(seconds) for seconds_of, rows, seconds in takes if seconds_of == runner.verify_seconds}
-    draft = {rows: median(seconds) for seconds_of, rows, seconds in takes if seconds_of == runner.draft_seconds}
-    return PassCosts(verify_s=verify, draft_s=draft)
+    # A pass of fewer rows that took longer was disturbed: it costs what the larger one does.
+    return PassCosts(
+        verify_s=_rising({rows: median(takes) for rows, takes in verify.items()}),
+        draft_s=_rising({rows: median(takes) for rows, takes in draft.items()}),
+    )
+
+
+def _rising(seconds_at: dict[int, float]) -> dict[int, float]:
+    least = float("inf")
+    for rows in sorted(seconds_at, reverse=True):
+        least = min(least, seconds_at[rows])
+        seconds_at[rows] = least
+    return seconds_at

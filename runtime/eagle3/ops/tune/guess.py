@@ -123,11 +123,14 @@ class Place:
 
     limit: int
     """Depth of the deepest node that could still be emitted; 0: nothing is drafted here."""
-    chain: ChainGuess | None
+    alone: ChainGuess | None
+    """What the suffix drafter guesses by itself."""
+    beside: ChainGuess | None
+    """What it guesses beside a draft: it may then leave out more."""
     drafted: TreeGuess | None
     """The draft's tree by itself; None without a draft."""
     joined: TreeGuess | None
-    """The same with the chain grafted; None where there is none of them."""
+    """The same with `beside` grafted; None where there is none of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,27 +47,31 @@ class AnsweredPrompt:
 
 
 class Recorder:
-    """Records texts one after another: what the suffix drafter learns of one is used for the next."""
+    """Records texts one after another: what the suffix drafter learns of one is used for the next.
+
+    Of the end of an answer it learns a little more than while decoding, where nobody asks it after the last cycle.
+    """
 
     def __init__(self, models: Models, shape: Speculation) -> None:
         """`shape` has the depth and the top-k of the widest tree to be replayed."""
         self._target = models.target
         self._draft = models.draft
         self._wide = shape.model_copy(update={"nodes": MAX_NODES, "min_probability": 0.0})
-        self._suffix = SuffixDrafter(shape)
+        self._alone = SuffixDrafter(shape.model_copy(update={"drafters": ("suffix",)}))
+        self._beside = SuffixDrafter(shape.model_copy(update={"drafters": ("eagle3", "suffix")}))
 
     @torch.inference_mode()
     def record(self, text: AnsweredPrompt) -> RecordedText:
         """The guesses at every token of one answer; NumericalError where the draft breaks."""
         token_ids = [*text.prompt_ids, *text.answer_ids]
-        suffix = self._suffix.begin(len(text.prompt_ids))
+        alone, beside = (suffix.begin(len(text.prompt_ids)) for suffix in (self._alone, self._beside))
         reader = None if self._draft is None else _DraftReader(self._target, self._draft, token_ids, self._wide)
         places: list[Place] = []
         for index in range(text.cycle_tokens):
             end = len(text.prompt_ids) + index + 1
             following = token_ids[end:]
             limit = max(0, text.max_tokens - index - 2)
-            chain = suffix.propose(token_ids[:end], limit=limit) if limit else None
+            own, chain = (state.propose(token_ids[:end], limit=limit) if limit else None for state in (alone, beside))
             guess = ChainGuess.of(chain, following) if chain else None
             drafted: TreeGuess | None = None
             joined: TreeGuess | None = None
@@ -75,7 +79,8 @@ class Recorder:
                 reader.read(end)
                 drafted = TreeGuess.of(reader.guess(None), following, None)
                 joined = TreeGuess.of(reader.guess(chain), following, guess) if chain else None
-            places.append(Place(limit=limit, chain=guess, drafted=drafted, joined=joined))
+            by_itself = ChainGuess.of(own, following) if own else None
+            places.append(Place(limit=limit, alone=by_itself, beside=guess, drafted=drafted, joined=joined))
         return RecordedText(tuple(places))
 
 

@@ -112,7 +112,8 @@ class Replay:
         frontier_PLK = np.full((size, max(1, depth - 1), top_k), -np.inf)
         drafts_P = np.zeros(size, bool)
         for index, place in enumerate(self._places):
-            chain = place.chain if "suffix" in drafters else None
+            chain = place.beside if "eagle3" in drafters else place.alone
+            chain = chain if "suffix" in drafters else None
             if "eagle3" not in drafters or (chain is not None and chain.expected_accepted >= depth):
                 if chain is not None:
                     scores = chain.scores()[:MOST_NODES]
