@@ -286,8 +286,11 @@ class _Chooser:
 
     def __init__(self, logits_TV: Tensor) -> None:
         self.logits_TV = logits_TV
-        # One number tells: a sum is NaN or infinite as soon as one logit is.
-        self._finite: list[bool] = torch.isfinite(logits_TV.sum(dim=-1, dtype=torch.float64)).tolist()
+        # One number tells: a sum is NaN or infinite as soon as one logit is. A sum that overflows is taken again.
+        finite = torch.isfinite(logits_TV.sum(dim=-1))
+        if not finite.all():
+            finite = torch.isfinite(logits_TV.sum(dim=-1, dtype=torch.float64))
+        self._finite: list[bool] = finite.tolist()
         self._argmax: list[int] = logits_TV.argmax(dim=-1).tolist()
 
     def at(self, sequence: SequenceState, first_row: int) -> Callable[[int, Sequence[int]], int]:

@@ -7,6 +7,7 @@ packing leaves the module as it is.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Literal
 
@@ -20,8 +21,10 @@ Quantization = Literal["int8"]
 
 # Rows that the weight layout is tuned for: a tree of 16 nodes and its root.
 _TUNED_ROWS = 17
+# oneDNN's float kernels take longer for one row of a packed weight than for four.
+_FEWEST_ROWS = 4
 _LARGEST_INT8 = 127
-# Activations are stored as unsigned bytes around this: oneDNN's fast kernels want them unsigned.
+# FBGEMM stores activations as unsigned bytes around this.
 _MIDDLE = 128
 _NOTHING = 1e-5
 
@@ -45,7 +48,10 @@ class PackedLinear(nn.Module):
 
     def rows(self, x_TI: Tensor) -> Tensor:
         """The product alone, without the bias."""
-        return _float_product(x_TI, self.packed, None)
+        missing = _FEWEST_ROWS - len(x_TI)
+        if missing <= 0:
+            return _float_product(x_TI, self.packed, None)
+        return _float_product(nn.functional.pad(x_TI, (0, 0, 0, missing)), self.packed, None)[:-missing]
 
 
 class Int8Linear(nn.Module):
@@ -59,9 +65,6 @@ class Int8Linear(nn.Module):
     exactly, so a row's result does not depend on how many others there are. Input [.., I], output [.., O], float32.
     """
 
-    packed: Tensor
-    scale_O: Tensor
-    zero_O: Tensor
     inverse_factor_I: Tensor
     """What each input is multiplied by before it is rounded, float32."""
 
@@ -75,9 +78,7 @@ class Int8Linear(nn.Module):
         weight = weight * factor_I
         scale_O = weight.abs().amax(dim=1).clamp_min(torch.finfo(torch.float32).tiny) / _LARGEST_INT8
         whole = (weight / scale_O[:, None]).round_().to(torch.int8)
-        self.register_buffer("scale_O", scale_O, persistent=False)
-        self.register_buffer("zero_O", torch.zeros(self.out_features, dtype=torch.int64), persistent=False)
-        self.packed = torch.ops.onednn.qlinear_prepack(whole, [_TUNED_ROWS, self.in_features])
+        self._packed = _fbgemm_packed(whole, scale_O)
         self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach().float(), requires_grad=False)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -85,18 +86,31 @@ class Int8Linear(nn.Module):
         scale = rows.abs().amax(dim=-1, keepdim=True) / _LARGEST_INT8
         # A row of zeros has no scale; NaN and infinity stay in theirs.
         inverse = torch.where(scale > 0, _LARGEST_INT8 / (scale * _LARGEST_INT8), 0.0)
-        whole = (rows * inverse).nan_to_num_(0.0).round_().add_(_MIDDLE).to(torch.uint8)
-        out = self.rows(whole) * scale
+        out = self.rows((rows * inverse).nan_to_num_(0.0).round_()) * scale
         if self.bias is not None:
             out += self.bias
         return out.reshape(*x.shape[:-1], self.out_features)
 
-    def rows(self, q_TI: Tensor) -> Tensor:
-        """The product of unsigned bytes around 128, without the rows' scales and the bias; float32 [T, O]."""
-        out: Tensor = _int8_product(
-            q_TI, 1.0, _MIDDLE, self.packed, self.scale_O, self.zero_O, None, 1.0, 0, torch.float32, "none", [], ""
-        )
+    def rows(self, whole_TI: Tensor) -> Tensor:
+        """The product of whole numbers from −127 to 127, without the rows' scales and the bias; float32 [T, O]."""
+        out: Tensor = _int8_product(whole_TI, 1.0, _MIDDLE, self._packed)
         return out
+
+
+def _fbgemm_packed(whole_OI: Tensor, scale_O: Tensor) -> object:
+    """A weight as FBGEMM wants it, made by the only way that torch has to it."""
+    before = torch.backends.quantized.engine
+    with warnings.catch_warnings():
+        # These constructors are to go in some release after the pinned one (docs/adr/0010-row-kernels.md).
+        warnings.filterwarnings("ignore", message="torch.quantize_per_tensor", category=UserWarning)
+        torch.backends.quantized.engine = "fbgemm"
+        try:
+            weight = torch._make_per_channel_quantized_tensor(
+                whole_OI, scale_O.double(), torch.zeros(len(scale_O), dtype=torch.int64), 0
+            )
+            return torch.ops.quantized.linear_prepack(weight, None)
+        finally:
+            torch.backends.quantized.engine = before
 
 
 def _factors(weight_OI: Tensor, largest_I: Tensor | None) -> Tensor:
@@ -112,7 +126,7 @@ def _float_product(x: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
     return out
 
 
-_int8_product = torch.ops.onednn.qlinear_pointwise.default
+_int8_product = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default
 
 
 def pack_linears(
@@ -158,11 +172,11 @@ def _largest_inputs(module: nn.Module, calibrate: Callable[[], object]) -> dict[
 
 
 def check_int8(device: torch.device) -> None:
-    """ConfigError unless int8 products are exact and fast here: oneDNN on a CPU with VNNI."""
+    """ConfigError unless int8 products are exact and fast here: FBGEMM on a CPU with VNNI."""
     if device.type != "cpu":
         raise ConfigError(f"quantize: int8 works on CPUs only; got device {device.type!r}; drop quantize")
-    if not (torch.backends.mkldnn.is_available() and torch.cpu._is_vnni_supported()):
-        raise ConfigError("quantize: int8 needs an x86 CPU with VNNI and torch with oneDNN; drop quantize")
+    if not ("fbgemm" in torch.backends.quantized.supported_engines and torch.cpu._is_vnni_supported()):
+        raise ConfigError("quantize: int8 needs an x86 CPU with VNNI and torch with FBGEMM; drop quantize")
 
 
 def _replace(module: nn.Module, packed: Callable[[nn.Linear], nn.Module]) -> None:

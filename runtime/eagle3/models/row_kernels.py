@@ -13,23 +13,22 @@ from typing import Any
 
 import numpy as np
 
-from eagle3.models.row_math import ONE, ZERO, Bytes, Floats, Indices, compiled, exp, f32, largest_size
+from eagle3.models.row_math import ONE, ZERO, Floats, Indices, compiled, exp, f32, largest_size
 
 
 @compiled
-def quantize(x_TK: Floats, factor_K: Floats, q_TK: Bytes, scale_T: Floats) -> None:
-    """Round rows to unsigned bytes around 128: x × factor is about (q − 128) × scale, with a scale for each row."""
-    row = np.empty(x_TK.shape[1], np.float32)
+def quantize(x_TK: Floats, factor_K: Floats, whole_TK: Floats, scale_T: Floats) -> None:
+    """Round rows to whole numbers from −127 to 127: x × factor is about whole × scale, with a scale for each row."""
     for t in range(x_TK.shape[0]):
-        for i in range(row.shape[0]):
-            row[i] = x_TK[t, i] * factor_K[i]
-        most = largest_size(row)
+        row = whole_TK[t]
         trace = ZERO
         for i in range(row.shape[0]):
-            trace += row[i] * ZERO  # NaN if one is NaN or infinite: a byte would hide it, the scale does not
+            row[i] = x_TK[t, i] * factor_K[i]
+            trace += row[i] * ZERO  # NaN if one is NaN or infinite: rounding would hide it, the scale does not
+        most = largest_size(row)
         inverse = f32(127.0) / most if most > ZERO else ZERO
         for i in range(row.shape[0]):
-            q_TK[t, i] = np.uint8(np.int32(np.rint(row[i] * inverse)) + np.int32(128))
+            row[i] = np.rint(row[i] * inverse)
         scale_T[t] = most / f32(127.0) + trace
 
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from eagle3.cache.paged_cache import RaggedAttend
@@ -21,7 +19,7 @@ from eagle3.models import row_kernels as kernels
 from eagle3.models.attention_kernel import attend as attend_rows
 from eagle3.models.layers import RMSNorm, SelfAttention, SwiGLU
 from eagle3.models.packed import Int8Linear, PackedLinear
-from eagle3.models.row_math import Bytes, Floats
+from eagle3.models.row_math import Floats
 
 # Rows of a sequence from which torch's attention wins, whose sums depend on the number of rows. Int8 never takes it:
 # there the smallest difference moves activations to another whole number.
@@ -54,21 +52,14 @@ class Workspace:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, int, int], tuple[NDArray[Any], Tensor]] = {}
+        self._kept: dict[tuple[str, int, int], tuple[Floats, Tensor]] = {}
 
     def floats(self, use: str, rows: int, width: int) -> tuple[Floats, Tensor]:
         """An array [rows, width] of float32 for this use, and the same memory as a tensor."""
-        return self._array(use, rows, width, np.float32)
-
-    def bytes(self, rows: int, width: int) -> tuple[Bytes, Tensor]:
-        """An array [rows, width] of uint8, and the same memory as a tensor."""
-        return self._array("bytes", rows, width, np.uint8)
-
-    def _array(self, use: str, rows: int, width: int, dtype: type[Any]) -> tuple[NDArray[Any], Tensor]:
         key = (use, rows, width)
         pair = self._kept.get(key)
         if pair is None:
-            array = np.empty((rows, width), dtype)
+            array = np.empty((rows, width), np.float32)
             pair = array, torch.from_numpy(array)
             if rows <= _KEPT_ROWS:
                 self._kept[key] = pair
@@ -96,7 +87,7 @@ class RowLinear:
         """The product of rows with the weight; `x` is the same memory as a tensor."""
         rows = len(x_TK)
         if self._is_int8:
-            whole, whole_tensor = self._work.bytes(rows, self.in_features)
+            whole, whole_tensor = self._work.floats("whole", rows, self.in_features)
             scale_T = self._work.floats("scale", 1, rows)[0][0]
             kernels.quantize(x_TK, self._factor_K, whole, scale_T)
             return Product(self._product(whole_tensor).numpy(), scale_T, self._bias_N)

@@ -11,7 +11,6 @@ from numba import njit
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
-Bytes = NDArray[np.uint8]
 Indices = NDArray[np.int64]
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -79,14 +79,16 @@ def test_drafting_comes_back_after_plain_decoding():
 def test_load_does_not_make_the_draft_look_bad():
     """Where drafting does not pay, tau falls near 1, and the few cycles that draft show as before what they accept."""
     machine = Machine(row_s=5.0)
+    # Retries come every 96 steps, so what is wrong must not: five has no factor in common with that.
+    machine.proposer.guess = lambda place: SCRIPT[place] if place % 5 in (1, 3, 4) else 63 - SCRIPT[place]
     machine.rig.add(request([1, 2], name="0", max_new_tokens=3900)).step(300)
     before = machine.rig.engine.snapshot().stats
-    machine.rig.step(400)
+    machine.rig.step(1000)
     after = machine.rig.engine.snapshot().stats
     cycles, drafted = after.cycles - before.cycles, after.drafted_cycles - before.drafted_cycles
     assert 0 < drafted < 0.1 * cycles
-    assert (after.cycle_tokens - before.cycle_tokens) / cycles < 1.3
-    assert (after.drafted_cycle_tokens - before.drafted_cycle_tokens) / drafted >= 2.0
+    assert (after.cycle_tokens - before.cycle_tokens) / cycles < 1.1
+    assert (after.drafted_cycle_tokens - before.drafted_cycle_tokens) / drafted > 1.5
 
 
 def test_only_pure_steps_are_learnt_from():
