@@ -44,9 +44,9 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
         help="who guesses: eagle3 (the draft), suffix (repetitions; needs no draft) or both (default: eagle3,suffix)",
     )
     shape = parser.add_argument_group("draft tree")
-    shape.add_argument("--tree-depth", dest="depth", type=int, metavar="N", help="levels below the root (default: 5)")
-    shape.add_argument("--tree-top-k", dest="top_k", type=int, metavar="N", help="children per node (default: 6)")
-    shape.add_argument("--tree-nodes", dest="nodes", type=int, metavar="N", help="nodes per cycle (default: 16)")
+    shape.add_argument("--tree-depth", dest="depth", type=int, metavar="N", help="levels below the root (default: 3)")
+    shape.add_argument("--tree-top-k", dest="top_k", type=int, metavar="N", help="children per node (default: 4)")
+    shape.add_argument("--tree-nodes", dest="nodes", type=int, metavar="N", help="nodes per cycle (default: 6)")
     shape.add_argument(
         "--min-probability", type=float, metavar="P", help="of a node, below which it is left out, 0 to 1 (default: 0)"
     )

@@ -25,9 +25,9 @@ class Speculation(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    depth: int = Field(default=5, ge=1, le=MAX_DEPTH, description="levels of the tree below its root")
-    top_k: int = Field(default=6, ge=1, le=MAX_TOP_K, description="children drafted per node; 1 makes a chain")
-    nodes: int = Field(default=16, ge=1, le=MAX_NODES, description="nodes verified per cycle, the root not counted")
+    depth: int = Field(default=3, ge=1, le=MAX_DEPTH, description="levels of the tree below its root")
+    top_k: int = Field(default=4, ge=1, le=MAX_TOP_K, description="children drafted per node; 1 makes a chain")
+    nodes: int = Field(default=6, ge=1, le=MAX_NODES, description="nodes verified per cycle, the root not counted")
     min_probability: float = Field(
         default=0.0,
         ge=0,

@@ -19,7 +19,7 @@ from eagle3.models.layers import SelfAttention, SwiGLU
 
 Quantization = Literal["int8"]
 
-# Rows that the weight layout is tuned for: a tree of 16 nodes and its root.
+# Rows that the weight layout is tuned for.
 _TUNED_ROWS = 17
 # oneDNN's float kernels take longer for one row of a packed weight than for four.
 _FEWEST_ROWS = 4

@@ -49,6 +49,6 @@ def test_the_announcement_says_what_runs(tmp_path: Path) -> None:
     ):
         assert part in plain
     drafted = "\n".join(starting(DeploymentConfig(), facts, address="http://h:1", keys=3))
-    for part in ("embedded", "depth 5, top-k 6, 16 nodes", "3 API keys", "http://h:1"):
+    for part in ("embedded", "depth 3, top-k 4, 6 nodes", "3 API keys", "http://h:1"):
         assert part in drafted
     assert ready(None, 1.0) == ["ready after 1.0 s: the engine"]

@@ -59,7 +59,7 @@ def _int8_rate(linear: nn.Linear, flop: int, clock: Callable[[], float]) -> floa
     except ConfigError:
         return None
     quantised = Int8Linear(linear)
-    rows = torch.randint(256, (_ROWS, _WIDTH), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    rows = torch.randint(-127, 128, (_ROWS, _WIDTH), generator=torch.Generator().manual_seed(0)).float()
     return flop / _best(lambda: quantised.rows(rows), clock)
 
 

@@ -10,7 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -31,6 +31,8 @@ from eagle3.sampling.params import sampling_params
 TARGET, DRAFT = "target forward", "draft passes"
 TREE, CHOOSE, CACHE, BETWEEN = "tree building", "verify and choose", "cache work", "Python between"
 PRODUCTS = "matrix products"
+
+_PROMPTS, _TOKENS = 2, 48
 
 # Part: where its functions are looked up. A class of a model runs in one of two ways, whichever the engine picked.
 _PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -167,7 +169,8 @@ class CycleTimer:
 
 
 def profile_systems(peers: Sequence[Peer], task: Task) -> list[Profile]:
-    """Profiles of those of the systems that are ours, on the prompts of a task."""
+    """Profiles of those of the systems that are ours, on the first prompts of a task; a few dozen cycles are enough."""
+    task = replace(task, prompts=task.prompts[:_PROMPTS], max_tokens=min(task.max_tokens, _TOKENS))
     floors: Floors | None = None
     profiles = []
     for peer in peers:

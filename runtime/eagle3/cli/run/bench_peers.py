@@ -62,6 +62,7 @@ def run(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> in
     if args.profile and not any(peer.file == "own_system" for peer in line.peers):
         raise ConfigError("--profile takes our own cycles apart; measure at least one of our systems with it")
     results = _race(args, line, sections, rounds, lambda results: report(results, []))
+    report(results, [])
     profiles = profile_systems(line.peers, sections[0].task) if args.profile else []
     found = report(results, profiles)
     if args.chart:
