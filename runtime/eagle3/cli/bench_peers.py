@@ -16,7 +16,7 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         help="our speed beside Hugging Face, llama.cpp and vLLM",
         description="Decode the same prompts with every system, one process at a time and a fresh one for every "
         "turn, round after round. Prints Markdown tables with medians, their spread and ratios taken within rounds. "
-        "Quick by default (4 prompts, 64 tokens, 2 rounds, within 5 minutes); --full takes 40 prompts, 128 tokens, "
+        "Quick by default (4 prompts, 48 tokens, 2 rounds, within 5 minutes); --full takes 40 prompts, 128 tokens, "
         "3 rounds, at temperature 0 and 1. Exits with 1 if a system failed, or if ours gave another text with its "
         "draft than without.",
     )
@@ -47,7 +47,7 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         help="JSONL file of prompts; may be repeated, each is a table of its own (default: 16 questions built in)",
     )  # fmt: skip
     load.add_argument("--limit", type=int, metavar="N", help="first N prompts of each file (default: 4; --full: 40)")
-    load.add_argument("--max-new-tokens", type=int, metavar="N", help="of an answer (default: 64; --full: 128)")
+    load.add_argument("--max-new-tokens", type=int, metavar="N", help="of an answer (default: 48; --full: 128)")
     load.add_argument("--rounds", type=int, metavar="N", help="turns of each system (default: 2; --full: 3)")
     load.add_argument(
         "--temperature", type=float, action="append", metavar="T",
@@ -56,7 +56,7 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     load.add_argument("--seed", type=int, default=0, metavar="N", help="of sampled text (default: 0)")
     load.add_argument(
         "--budget-s", type=float, metavar="S",
-        help="seconds after which no turn begins; those left out are said (default: 240; --full: none)",
+        help="seconds after which no turn begins; those left out are said (default: 255; --full: none)",
     )  # fmt: skip
     load.add_argument("--turn-timeout-s", type=float, default=3600.0, metavar="S", help="of one turn (default: 3600)")
     out = peers.add_argument_group("output")

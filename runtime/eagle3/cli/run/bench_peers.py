@@ -33,7 +33,7 @@ from eagle3.models.embedded import target_path
 from eagle3.models.target_loader import read_architecture
 from eagle3.models.tokenizer import Tokenizer, load_tokenizer
 
-_QUICK_BUDGET_S = 240.0
+_QUICK_BUDGET_S = 255.0
 
 
 def run(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> int:
@@ -114,7 +114,7 @@ def _check(args: argparse.Namespace) -> None:
 def _sections(args: argparse.Namespace, tokenizer: Tokenizer) -> list[Section]:
     limit = args.limit or (40 if args.full else 4)
     temperatures = args.temperature or ([0.0, 1.0] if args.full else [0.0])
-    max_tokens = args.max_new_tokens or (128 if args.full else 64)
+    max_tokens = args.max_new_tokens or (128 if args.full else 48)
     warm_up = tuple(encode(tokenizer, WARM_UP, raw=False, system=None))
     sections = []
     for path in args.prompts or [QUESTIONS]:
