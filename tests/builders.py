@@ -488,9 +488,7 @@ def grow_tree(
         log_probs_KV = expand(frontier)
 
 
-def noisy_markov(
-    seed: int = 0, *, noise: float = 0.03, loud: float = 2.0, step: int = MARKOV_STEP
-) -> tuple[Any, Any]:
+def noisy_markov(seed: int = 0, *, noise: float = 0.03, loud: float = 2.0, step: int = MARKOV_STEP) -> tuple[Any, Any]:
     """A Markov target whose weights are blurred, so that its context matters, and the draft of the clear one.
 
     The draft is right often, but far from always: cycles accept nothing, something and everything. With a `step` that

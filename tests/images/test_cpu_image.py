@@ -217,7 +217,7 @@ def test_lists_what_it_is_made_of(container: Container) -> None:
 
 
 def test_size(container: Container, base: Container, capsys: pytest.CaptureFixture[str]) -> None:
-    """The image adds at most 1200 MB to its base: torch 600, other packages 400, the default's weights 100."""
+    """The image adds at most 1300 MB to its base: torch 600, Numba with LLVM 190, other packages 400, weights 100."""
     sizes = {
         folder.name: sum((folder / path).lstat().st_size for path in _files(folder))
         for folder in (container.root / "opt").iterdir()
@@ -226,7 +226,7 @@ def test_size(container: Container, base: Container, capsys: pytest.CaptureFixtu
     with capsys.disabled():
         print(f"\nimage cpu: {total / 1e6:.0f} MB, {below / 1e6:.0f} MB of them the base; /opt:", end="")
         print("".join(f" {name} {size / 1e6:.0f} MB" for name, size in sorted(sizes.items())))
-    assert (total - below) / 1e6 < 1200
+    assert (total - below) / 1e6 < 1300
 
 
 def _files(root: Path) -> Iterator[Path]:

@@ -45,7 +45,8 @@ def around(pythons=None, *, target="some/model.Q4_1.gguf", **values):
     return Surroundings(
         config=parse_config({"target": target, **values}, source="test"),
         python=Path(sys.executable), llama_python=pythons["llama_cpp"], vllm_python=pythons["vllm"], threads=2,
-        cores=(4, 5, 6), longest=100, ending_ids=frozenset({2, 0}), num_layers=30, export=lambda: models,
+        cores=(4, 5, 6), longest=100, ending_ids=frozenset({2, 0}), num_layers=30,
+        compiles=False, export=lambda: models,
         requantised=lambda path: path.with_name("written.gguf"),
     )  # fmt: skip
 

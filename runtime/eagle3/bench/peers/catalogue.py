@@ -51,6 +51,8 @@ class Surroundings:
     ending_ids: frozenset[int]
     num_layers: int
     """Of the target."""
+    compiles: bool
+    """Whether vLLM compiles the target before it starts: about a sixth faster, a minute later."""
     export: Callable[[], UpstreamModels]
     """Writes target and draft as directories for vLLM, once."""
     requantised: Callable[[Path], Path]
@@ -171,6 +173,7 @@ def _vllm(*, drafts: bool, dtype: str | None = None) -> Callable[[str, Surroundi
                 "chain_tokens": CHAIN_TOKENS,
                 "dtype": dtype or around.config.dtype,
                 "threads": around.threads,
+                "eager": not around.compiles,
                 "context_tokens": context_tokens,
                 "cache_bytes": 4 * context_tokens * models.bytes_per_token + 2**26,
                 "ending_ids": sorted(around.ending_ids),

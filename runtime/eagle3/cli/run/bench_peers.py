@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -164,6 +165,7 @@ def _surroundings(
         longest=longest,
         ending_ids=tokenizer.ending_ids,
         num_layers=arch.num_layers,
+        compiles=args.full and shutil.which("g++") is not None,
         export=export,
         requantised=lambda path: requantised(path, folder, python=args.llama_python.absolute(), threads=threads),
     )

@@ -37,7 +37,7 @@ class VllmSystem:
             max_model_len=settings["context_tokens"],
             max_num_seqs=1,
             max_num_batched_tokens=max(2048, settings["context_tokens"]),
-            enforce_eager=True,
+            enforce_eager=settings["eager"],
             enable_prefix_caching=False,
             kv_cache_memory_bytes=settings["cache_bytes"],
             seed=0,
@@ -47,7 +47,8 @@ class VllmSystem:
         self._requests = 0
         self.versions = {name: importlib.metadata.version(name) for name in ("vllm", "torch")}
         chain = f", eagle3 with a chain of {settings['chain_tokens']}" if self._drafts else ""
-        self.notes = [f"{settings['dtype']}, {settings['threads']} threads, eager, engine in process{chain}"]
+        way = "eager" if settings["eager"] else "compiled"
+        self.notes = [f"{settings['dtype']}, {settings['threads']} threads, {way}, engine in process{chain}"]
 
     def answer(self, prompt_ids: Sequence[int], *, max_tokens: int, temperature: float, seed: int) -> Reply:
         """Make one answer."""
