@@ -83,7 +83,7 @@ async def engine() -> AsyncIterator[UpstreamEngine]:
 @pytest.fixture(scope="module")
 def llm() -> LLM:
     """Our own engine, drafting a chain of the same length."""
-    return LLM.embedded(Speculation(depth=CHAIN, top_k=1, nodes=CHAIN))
+    return LLM.embedded(Speculation(depth=CHAIN, top_k=1, nodes=CHAIN, drafters=("eagle3",)))
 
 
 def prompt_of(llm: LLM, question: str) -> tuple[int, ...]:
