@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from eagle3.errors import ConfigError
+from eagle3.models import row_kernels
 from eagle3.models.layers import SelfAttention, SwiGLU
 
 Quantization = Literal["int8"]
@@ -82,11 +83,10 @@ class Int8Linear(nn.Module):
         self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach().float(), requires_grad=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        rows = x.reshape(-1, self.in_features).float() * self.inverse_factor_I
-        scale = rows.abs().amax(dim=-1, keepdim=True) / _LARGEST_INT8
-        # A row of zeros has no scale; NaN and infinity stay in theirs.
-        inverse = torch.where(scale > 0, _LARGEST_INT8 / (scale * _LARGEST_INT8), 0.0)
-        out = self.rows((rows * inverse).nan_to_num_(0.0).round_()) * scale
+        rows = x.detach().reshape(-1, self.in_features).float().contiguous()
+        whole, scale = torch.empty_like(rows), torch.empty(len(rows))
+        row_kernels.quantize(rows.numpy(), self.inverse_factor_I.numpy(), whole.numpy(), scale.numpy())
+        out = self.rows(whole) * scale[:, None]
         if self.bias is not None:
             out += self.bias
         return out.reshape(*x.shape[:-1], self.out_features)

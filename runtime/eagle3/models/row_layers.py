@@ -72,7 +72,6 @@ class RowLinear:
     def __init__(self, linear: nn.Module, work: Workspace) -> None:
         assert isinstance(linear, PackedLinear | Int8Linear), "only packed layers run on rows"
         self._product = linear.rows
-        self._is_int8 = isinstance(linear, Int8Linear)
         self._work = work
         self.in_features = linear.in_features
         self.out_features = linear.out_features
@@ -81,12 +80,12 @@ class RowLinear:
         if linear.bias is not None:
             self._bias_N = linear.bias.detach().float().numpy()
         self._ones = np.ones(_KEPT_ROWS, np.float32)
-        self._factor_K = linear.inverse_factor_I.numpy() if isinstance(linear, Int8Linear) else self._ones
+        self._factor_K = linear.inverse_factor_I.numpy() if isinstance(linear, Int8Linear) else None
 
     def __call__(self, x_TK: Floats, x: Tensor) -> Product:
         """The product of rows with the weight; `x` is the same memory as a tensor."""
         rows = len(x_TK)
-        if self._is_int8:
+        if self._factor_K is not None:
             whole, whole_tensor = self._work.floats("whole", rows, self.in_features)
             scale_T = self._work.floats("scale", 1, rows)[0][0]
             kernels.quantize(x_TK, self._factor_K, whole, scale_T)
@@ -98,7 +97,7 @@ class RowLinear:
     def finished(self, x: Tensor) -> Tensor:
         """The layer's output [T, N] for rows [T, K], scale and bias included."""
         product = self(x.numpy(), x)
-        if self._is_int8 or self._has_bias:
+        if self._factor_K is not None or self._has_bias:
             kernels.finish(product.acc_TN, product.scale_T, product.bias_N, product.acc_TN)
         return torch.from_numpy(product.acc_TN)
 

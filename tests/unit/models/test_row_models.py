@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import pytest
@@ -109,20 +110,16 @@ def test_a_draft_on_rows_equals_the_same_modules_in_torch(changes, quantize):
         torch.testing.assert_close(got, wanted, rtol=tolerance, atol=tolerance)
 
 
-def _int8_target(seed: int = 0) -> RowTarget:
-    return RowTarget(pack_linears(tiny_target(hidden=48, seed=seed), "int8"))
-
-
-INT8_TARGET = None
+@functools.cache
+def _int8_target() -> RowTarget:
+    return RowTarget(pack_linears(tiny_target(hidden=48), "int8"))
 
 
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_an_int8_node_has_the_bits_of_its_path_decoded_one_by_one(data):
     """A node of any tree, verified beside all others, gets exactly the logits of plain decoding along its path."""
-    global INT8_TARGET
-    INT8_TARGET = INT8_TARGET or _int8_target()
-    target = INT8_TARGET
+    target = _int8_target()
     prompt = data.draw(st.lists(st.integers(0, 63), min_size=1, max_size=20))
     nodes = data.draw(st.integers(1, 12))
     parents = [0] + [data.draw(st.integers(0, node - 1)) for node in range(1, nodes)]
