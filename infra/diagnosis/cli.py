@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from eagle3.errors import Eagle3Error, InvalidInputError
+from eagle3.errors import InvalidInputError
+from infra.command_end import finish
 from infra.diagnosis.aws_reader import AwsReader
 from infra.diagnosis.collectors import COLLECTORS
 from infra.diagnosis.diagnose import diagnose
@@ -76,15 +77,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str], project: Path) -> int:
     """Run one command in a checkout; returns the exit code."""
     args = build_parser().parse_args(argv)
     logging.basicConfig(stream=sys.stderr, level=logging.CRITICAL, format="%(levelname)s: %(message)s")
-    try:
-        sys.stdout.write(_RUN[args.command](args, environ, project) + "\n")
-    except Eagle3Error as error:
-        sys.stderr.write(f"eagle3: {' '.join(str(error).split())}\n")
-        return error.exit_code
-    except KeyboardInterrupt:
-        sys.stderr.write("eagle3: interrupted\n")
-        return 130
-    return 0
+    return finish(lambda: _RUN[args.command](args, environ, project))
 
 
 def _list(args: argparse.Namespace, environ: Mapping[str, str], project: Path) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import get_args
@@ -15,7 +14,8 @@ from typing import get_args
 import boto3
 import botocore.exceptions
 
-from eagle3.errors import ConfigError, Eagle3Error
+from eagle3.errors import ConfigError
+from infra.command_end import finish
 from infra.estimate import regions
 from infra.estimate.assumptions import Assumptions, Commitment
 from infra.estimate.book import Book, Table
@@ -47,21 +47,18 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str], environ: Mapping[str, str], today: date) -> int:
     """Print one estimate, or one for each region; returns the exit code."""
     args = build_parser().parse_args(argv)
-    try:
-        assumptions = _assumptions(args)
-        book: Book = _asked() if args.live else Table()
-        names = [None] if args.regions is None else _names(args.regions)
-        reports = [_report(args, environ, today, assumptions, book, region) for region in names]
-    except Eagle3Error as error:
-        sys.stderr.write(f"eagle3: {' '.join(str(error).split())}\n")
-        return error.exit_code
+    return finish(lambda: _estimated(args, environ, today))
+
+
+def _estimated(args: argparse.Namespace, environ: Mapping[str, str], today: date) -> str:
+    assumptions = _assumptions(args)
+    book: Book = _asked() if args.live else Table()
+    names = [None] if args.regions is None else _names(args.regions)
+    reports = [_report(args, environ, today, assumptions, book, region) for region in names]
     if args.regions is None:
         [made] = reports
-        text = json.dumps(made.as_json()) if args.json else made.as_text()
-    else:
-        text = json.dumps(regions.as_json(reports)) if args.json else regions.as_text(reports)
-    sys.stdout.write(text + "\n")
-    return 0
+        return json.dumps(made.as_json()) if args.json else made.as_text()
+    return json.dumps(regions.as_json(reports)) if args.json else regions.as_text(reports)
 
 
 def _assumptions(args: argparse.Namespace) -> Assumptions:

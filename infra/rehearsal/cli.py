@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from eagle3.errors import ConfigError, Eagle3Error
+from eagle3.errors import ConfigError
+from infra.command_end import finish
 from infra.rehearsal.driver import Request, Surroundings, rehearse
 from infra.rehearsal.local_aws import local_aws
 from infra.rehearsal.progress import Progress
@@ -58,17 +59,13 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str], environ: Mapping[str, str], project: Path) -> int:
     """Run one rehearsal in a checkout; returns the exit code."""
     args = build_parser().parse_args(argv)
-    try:
+
+    def rehearsed() -> str:
         with _terminated_as_interrupted():
             report = rehearse(_request(args, environ, project), _surroundings(environ))
-    except Eagle3Error as error:
-        sys.stderr.write(f"eagle3: {' '.join(str(error).split())}\n")
-        return error.exit_code
-    except KeyboardInterrupt:
-        sys.stderr.write("eagle3: interrupted\n")
-        return 130
-    sys.stdout.write((json.dumps(report.as_json()) if args.json else report.as_text()) + "\n")
-    return 0
+        return json.dumps(report.as_json()) if args.json else report.as_text()
+
+    return finish(rehearsed)
 
 
 def _request(args: argparse.Namespace, environ: Mapping[str, str], project: Path) -> Request:

@@ -26,7 +26,7 @@ from eagle3.bench.peers.requantised import requantised
 from eagle3.bench.peers.result import summarise
 from eagle3.bench.peers.turn import Task, Turn
 from eagle3.cli.run.generate import encode, read_prompts
-from eagle3.cli.run.settings import deployment_config, without_reuse
+from eagle3.cli.run.settings import check_above_zero, deployment_config, without_reuse
 from eagle3.config.deployment import DeploymentConfig
 from eagle3.engine.upstream_models import UpstreamModels, prepare_models
 from eagle3.errors import ConfigError, InvalidInputError
@@ -93,15 +93,15 @@ def _race(
 
 
 def _check(args: argparse.Namespace) -> None:
-    for flag, value in (
-        ("--limit", args.limit),
-        ("--rounds", args.rounds),
-        ("--max-new-tokens", args.max_new_tokens),
-        ("--budget-s", args.budget_s),
-        ("--turn-timeout-s", args.turn_timeout_s),
-    ):
-        if value is not None and not value > 0:
-            raise ConfigError(f"{flag} must be above 0; got {value}")
+    check_above_zero(
+        {
+            "--limit": args.limit,
+            "--rounds": args.rounds,
+            "--max-new-tokens": args.max_new_tokens,
+            "--budget-s": args.budget_s,
+            "--turn-timeout-s": args.turn_timeout_s,
+        }
+    )
     for value in args.temperature or ():
         if not 0 <= value <= 2:
             raise ConfigError(f"--temperature must be from 0 to 2; got {value}")

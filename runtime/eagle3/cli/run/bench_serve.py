@@ -25,7 +25,7 @@ from eagle3.bench.serve_result import LevelResult, results_table
 from eagle3.bench.serve_system import Command, System, ask_once, free_port, model_of, parse_url, started, unique
 from eagle3.cli.bench_serve import DEFAULT_DURATION_S
 from eagle3.cli.run.generate import read_prompts
-from eagle3.cli.run.settings import deployment_config
+from eagle3.cli.run.settings import check_above_zero, deployment_config
 from eagle3.config.deployment import DeploymentConfig
 from eagle3.config.engine_arguments import vllm_command
 from eagle3.engine.upstream_models import prepare_models
@@ -78,17 +78,17 @@ def _plan(args: argparse.Namespace) -> LoadPlan:
         levels = ()
     if not levels or not all(1 <= level <= 1024 for level in levels):
         raise ConfigError(f"--concurrency: got {args.concurrency!r}; give numbers from 1 to 1024, such as 1,4,16,64")
-    for flag, value in (
-        ("--limit", args.limit),
-        ("--rounds", args.rounds),
-        ("--max-tokens", args.max_tokens),
-        ("--duration-s", args.duration_s),
-        ("--requests", args.requests),
-        ("--request-timeout-s", args.request_timeout_s),
-        ("--start-timeout-s", args.start_timeout_s),
-    ):
-        if value is not None and not value > 0:
-            raise ConfigError(f"{flag} must be above 0; got {value}")
+    check_above_zero(
+        {
+            "--limit": args.limit,
+            "--rounds": args.rounds,
+            "--max-tokens": args.max_tokens,
+            "--duration-s": args.duration_s,
+            "--requests": args.requests,
+            "--request-timeout-s": args.request_timeout_s,
+            "--start-timeout-s": args.start_timeout_s,
+        }
+    )
     duration_s = args.duration_s
     if duration_s is None and args.requests is None:
         duration_s = DEFAULT_DURATION_S

@@ -20,6 +20,13 @@ from eagle3.sampling.params import SamplingParams, describe, sampling_params
 Settings = TypeVar("Settings", bound=BaseModel)
 
 
+def check_above_zero(values: Mapping[str, float | None]) -> None:
+    """ConfigError for the first flag whose value was given and is not above 0."""
+    for flag, value in values.items():
+        if value is not None and not value > 0:
+            raise ConfigError(f"{flag} must be above 0; got {value}")
+
+
 def deployment_config(
     args: argparse.Namespace,
     environ: Mapping[str, str] = os.environ,
