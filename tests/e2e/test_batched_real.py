@@ -6,6 +6,7 @@ import pytest
 
 from eagle3 import LLM, sampling_params
 from eagle3.config.engine import EngineSettings
+from eagle3.config.speculation import Speculation
 from eagle3.engine.interface import GenerationRequest
 from eagle3.engine.loading import Models, build_engine
 from eagle3.engine.policy import FixedPolicy
@@ -29,7 +30,7 @@ QUESTIONS = (
 
 def test_a_batch_gives_what_each_request_gives_alone():
     """R17, R18 under batching on the real model: token ids are the same alone, together, and without the draft."""
-    llm = LLM.embedded()
+    llm = LLM.embedded(Speculation(depth=5, top_k=6, nodes=16))  # large trees: the cache gets tight
     prompts = [llm.tokenizer.encode_chat([{"role": "user", "content": text}]) for text, _ in QUESTIONS]
     params = [sampling_params(max_new_tokens=24, **values) for _, values in QUESTIONS]
 
